@@ -28,7 +28,7 @@ const char *hca_adversary_word(uint32_t bit, const char **text_out)
 	return words[bit].word;
 }
 
-static uint32_t bit_of(const char *word)
+static uint32_t adversary_bit(const char *word)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(words); i++)
 		if (strcmp(words[i].word, word) == 0)
@@ -36,13 +36,13 @@ static uint32_t bit_of(const char *word)
 	return 0;
 }
 
-static int set_words(char *list, uint32_t *what_out)
+static int adversary_set_words(char *list, uint32_t *what_out)
 {
 	char *save = NULL;
 
 	*what_out = 0;
 	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
-		const uint32_t bit = bit_of(w);
+		const uint32_t bit = adversary_bit(w);
 
 		if (!bit)
 			return spw_err(EINVAL,
@@ -72,5 +72,5 @@ int hca_adversary_parse(const char *text, struct hca_adversary *adv_out)
 			       "--adversary help lists WHAT",
 			       text);
 	adv_out->what = UINT32_MAX;
-	return list ? set_words(list, &adv_out->what) : 0;
+	return list ? adversary_set_words(list, &adv_out->what) : 0;
 }

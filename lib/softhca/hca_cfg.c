@@ -19,12 +19,12 @@
 #define PCI_DOMAIN  0x5c00u /* of no real machine */
 #define VALUE_BYTES 512u
 
-static int bad(const char *opt, const char *val, const char *want)
+static int cfg_bad(const char *opt, const char *val, const char *want)
 {
 	return spw_err(EINVAL, "--%s %s: want %s", opt, val, want);
 }
 
-static int get_uint(const char *opt, const char *val, uint64_t min, uint64_t max, uint64_t *out)
+static int cfg_uint(const char *opt, const char *val, uint64_t min, uint64_t max, uint64_t *out)
 {
 	char *end, want[64];
 	unsigned long long v;
@@ -35,13 +35,13 @@ static int get_uint(const char *opt, const char *val, uint64_t min, uint64_t max
 	if (errno || end == val || *end || *val == '-' || v < min || v > max) {
 		snprintf(want, sizeof(want), "a number from %llu to %llu", (unsigned long long)min,
 			 (unsigned long long)max);
-		return bad(opt, val, want);
+		return cfg_bad(opt, val, want);
 	}
 	*out = v;
 	return 0;
 }
 
-static int get_text(const char *opt, const char *val, char *dst, size_t bytes)
+static int cfg_text(const char *opt, const char *val, char *dst, size_t bytes)
 {
 	if (!*val || strlen(val) >= bytes)
 		return spw_err(EINVAL, "--%s: want 1 to %zu characters", opt, bytes - 1);
@@ -52,7 +52,7 @@ static int get_text(const char *opt, const char *val, char *dst, size_t bytes)
 /* ---- devices ---- */
 
 /* Defaults: two functions on each PCI bus, as on a card with two ports. */
-static void plain_dev(struct hca_cfg *cfg, uint32_t i)
+static void cfg_plain_dev(struct hca_cfg *cfg, uint32_t i)
 {
 	struct hca_dev_cfg *d = &cfg->dev[i];
 
@@ -67,24 +67,24 @@ static void plain_dev(struct hca_cfg *cfg, uint32_t i)
 static int opt_devices(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t n;
-	int rc = get_uint(opt, val, 1, HCA_DEV_MAX, &n);
+	int rc = cfg_uint(opt, val, 1, HCA_DEV_MAX, &n);
 
 	if (rc)
 		return rc;
 	for (uint32_t i = cfg->dev_cnt; i < n; i++)
-		plain_dev(cfg, i);
+		cfg_plain_dev(cfg, i);
 	cfg->dev_cnt = (uint32_t)n;
 	return 0;
 }
 
 /* The functions of a card that always has the same ones. */
-static void card_funcs(struct hca_cfg *cfg)
+static void cfg_card_funcs(struct hca_cfg *cfg)
 {
 	for (uint32_t i = 0; i < cfg->card->func_cnt; i++) {
 		const struct hca_card_func *f = &cfg->card->func[i];
 		struct hca_dev_cfg *d = &cfg->dev[i];
 
-		plain_dev(cfg, i);
+		cfg_plain_dev(cfg, i);
 		snprintf(d->name, sizeof(d->name), "%s", f->rdma);
 		snprintf(d->netdev, sizeof(d->netdev), "%s", f->netdev);
 		d->netdev_emulated = true;
@@ -104,50 +104,50 @@ static int opt_as(struct hca_cfg *cfg, const char *opt, const char *val)
 
 	if (!card) {
 		hca_card_names(names, sizeof(names));
-		return bad(opt, val, names);
+		return cfg_bad(opt, val, names);
 	}
 	cfg->card = card;
 	cfg->speed_mbps = card->speed_mbps;
-	card_funcs(cfg);
+	cfg_card_funcs(cfg);
 	return 0;
 }
 
 /* One value for each device, separated by commas. More values than devices add devices; fewer leave
  * the rest unchanged. */
-static int each_dev(struct hca_cfg *cfg, const char *opt, const char *val,
-		    int (*one)(struct hca_dev_cfg *d, const char *opt, const char *val))
+static int cfg_each_dev(struct hca_cfg *cfg, const char *opt, const char *val,
+			int (*one)(struct hca_dev_cfg *d, const char *opt, const char *val))
 {
 	char buf[VALUE_BYTES], *save = NULL;
 	uint32_t i = 0;
 
 	snprintf(buf, sizeof(buf), "%s", val);
 	for (char *p = strtok_r(buf, ",", &save); p; p = strtok_r(NULL, ",", &save), i++) {
-		int rc = i < HCA_DEV_MAX ? 0 : bad(opt, val, "no more than 8 values");
+		int rc = i < HCA_DEV_MAX ? 0 : cfg_bad(opt, val, "no more than 8 values");
 
 		if (!rc && i >= cfg->dev_cnt)
-			plain_dev(cfg, cfg->dev_cnt++);
+			cfg_plain_dev(cfg, cfg->dev_cnt++);
 		rc = rc ? rc : one(&cfg->dev[i], opt, p);
 		if (rc)
 			return rc;
 	}
-	return i ? 0 : bad(opt, val, "a value");
+	return i ? 0 : cfg_bad(opt, val, "a value");
 }
 
-static int one_name(struct hca_dev_cfg *d, const char *opt, const char *val)
+static int dev_set_name(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
 	if (strspn(val, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
 	    strlen(val))
-		return bad(opt, val, "letters, digits, _ and -");
-	return get_text(opt, val, d->name, sizeof(d->name));
+		return cfg_bad(opt, val, "letters, digits, _ and -");
+	return cfg_text(opt, val, d->name, sizeof(d->name));
 }
 
-static int one_netdev(struct hca_dev_cfg *d, const char *opt, const char *val)
+static int dev_set_netdev(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
 	d->netdev_emulated = false;
-	return get_text(opt, val, d->netdev, sizeof(d->netdev));
+	return cfg_text(opt, val, d->netdev, sizeof(d->netdev));
 }
 
-static int one_mac(struct hca_dev_cfg *d, const char *opt, const char *val)
+static int dev_set_mac(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
 	unsigned int b[6];
 	char rest;
@@ -155,26 +155,27 @@ static int one_mac(struct hca_dev_cfg *d, const char *opt, const char *val)
 	if (sscanf(val, "%2x:%2x:%2x:%2x:%2x:%2x%c", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
 		   &rest) != 6 ||
 	    b[0] & 1)
-		return bad(opt, val, "a unicast address like 02:00:00:00:00:01");
+		return cfg_bad(opt, val, "a unicast address like 02:00:00:00:00:01");
 	for (uint32_t i = 0; i < 6; i++)
 		d->mac[i] = (uint8_t)b[i];
 	return 0;
 }
 
-static int one_ip(struct hca_dev_cfg *d, const char *opt, const char *val)
+static int dev_set_ip(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
-	return inet_pton(AF_INET, val, d->ip) == 1 ? 0
-						   : bad(opt, val, "an IPv4 address like 10.0.0.1");
+	if (inet_pton(AF_INET, val, d->ip) != 1)
+		return cfg_bad(opt, val, "an IPv4 address like 10.0.0.1");
+	return 0;
 }
 
-static int one_pci(struct hca_dev_cfg *d, const char *opt, const char *val)
+static int dev_set_pci(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
 	unsigned int dom, bus, dev, fn;
 	char rest;
 
 	if (sscanf(val, "%4x:%2x:%2x.%1x%c", &dom, &bus, &dev, &fn, &rest) != 4 || dev > 31 ||
 	    fn > 7)
-		return bad(opt, val, "an address like 5c00:01:00.0");
+		return cfg_bad(opt, val, "an address like 5c00:01:00.0");
 	d->pci_domain = (uint16_t)dom;
 	d->pci_bus = (uint8_t)bus;
 	d->pci_dev = (uint8_t)dev;
@@ -184,27 +185,27 @@ static int one_pci(struct hca_dev_cfg *d, const char *opt, const char *val)
 
 static int opt_name(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return each_dev(cfg, opt, val, one_name);
+	return cfg_each_dev(cfg, opt, val, dev_set_name);
 }
 
 static int opt_netdev(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return each_dev(cfg, opt, val, one_netdev);
+	return cfg_each_dev(cfg, opt, val, dev_set_netdev);
 }
 
 static int opt_mac(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return each_dev(cfg, opt, val, one_mac);
+	return cfg_each_dev(cfg, opt, val, dev_set_mac);
 }
 
 static int opt_ip(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return each_dev(cfg, opt, val, one_ip);
+	return cfg_each_dev(cfg, opt, val, dev_set_ip);
 }
 
 static int opt_pci(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return each_dev(cfg, opt, val, one_pci);
+	return cfg_each_dev(cfg, opt, val, dev_set_pci);
 }
 
 /* ---- the port ---- */
@@ -224,13 +225,13 @@ bool hca_cfg_speed(const char *text, uint32_t *mbps_out)
 
 static int opt_speed(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return hca_cfg_speed(val, &cfg->speed_mbps) ? 0 : bad(opt, val, HCA_SPEEDS);
+	return hca_cfg_speed(val, &cfg->speed_mbps) ? 0 : cfg_bad(opt, val, HCA_SPEEDS);
 }
 
 #define RATES "card, or port=GBPS,pcie=GBPS (or one of them) from 0.001 to 1000; then pause=off"
 
 /* "port=2.5" and the like. Returns: false: it is not of that form. */
-static bool rate_word(struct hca_cfg *cfg, const char *word)
+static bool cfg_rate_word(struct hca_cfg *cfg, const char *word)
 {
 	const bool port = strncmp(word, "port=", 5) == 0;
 	const bool pcie = strncmp(word, "pcie=", 5) == 0;
@@ -255,17 +256,17 @@ static int opt_rate(struct hca_cfg *cfg, const char *opt, const char *val)
 	cfg->rate_card = cfg->rate_no_pause = false;
 	snprintf(copy, sizeof(copy), "%s", val);
 	for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))
-		if (!rate_word(cfg, w))
-			return bad(opt, val, RATES);
+		if (!cfg_rate_word(cfg, w))
+			return cfg_bad(opt, val, RATES);
 	if (cfg->rate_card == (cfg->rate_port_mbps || cfg->rate_pcie_mbps))
-		return bad(opt, val, RATES);
+		return cfg_bad(opt, val, RATES);
 	return 0;
 }
 
 static int opt_mtu(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t v;
-	int rc = get_uint(opt, val, 576, 9600, &v);
+	int rc = cfg_uint(opt, val, 576, 9600, &v);
 
 	if (!rc)
 		cfg->mtu_bytes = (uint32_t)v;
@@ -274,8 +275,12 @@ static int opt_mtu(struct hca_cfg *cfg, const char *opt, const char *val)
 
 static int opt_seed(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return get_uint(opt, val, 0, UINT64_MAX, &cfg->seed);
+	return cfg_uint(opt, val, 0, UINT64_MAX, &cfg->seed);
 }
+
+#define CABLES                                                                                \
+	"shm:NAME, afpacket:INTERFACE or unix:MINE,PEER, or several of them with + between, " \
+	"one for each port"
 
 /* One for all ports, or one each: A+B. */
 static int opt_cable(struct hca_cfg *cfg, const char *opt, const char *val)
@@ -284,26 +289,24 @@ static int opt_cable(struct hca_cfg *cfg, const char *opt, const char *val)
 		at += *at == '+';
 		if (strncmp(at, "shm:", 4) && strncmp(at, "afpacket:", 9) &&
 		    strncmp(at, "unix:", 5))
-			return bad(opt, val,
-				   "shm:NAME, afpacket:INTERFACE or unix:MINE,PEER, or several of "
-				   "them with + between, one for each port");
+			return cfg_bad(opt, val, CABLES);
 	}
-	return get_text(opt, val, cfg->cable, sizeof(cfg->cable));
+	return cfg_text(opt, val, cfg->cable, sizeof(cfg->cable));
 }
 
 static int opt_fault(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return get_text(opt, val, cfg->fault, sizeof(cfg->fault));
+	return cfg_text(opt, val, cfg->fault, sizeof(cfg->fault));
 }
 
 static int opt_control(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return get_text(opt, val, cfg->control, sizeof(cfg->control));
+	return cfg_text(opt, val, cfg->control, sizeof(cfg->control));
 }
 
 static int opt_trace(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return get_text(opt, val, cfg->trace, sizeof(cfg->trace));
+	return cfg_text(opt, val, cfg->trace, sizeof(cfg->trace));
 }
 
 static int opt_clock(struct hca_cfg *cfg, const char *opt, const char *val)
@@ -320,7 +323,7 @@ static int opt_clock(struct hca_cfg *cfg, const char *opt, const char *val)
 			cfg->clock_ppm = strtod(w + 4, &end);
 		if (!end || *end || end[-1] == '=' ||
 		    !(cfg->clock_ppm >= -1000 && cfg->clock_ppm <= 1000))
-			return bad(opt, val, "offset=NS,ppm=F with F from -1000 to 1000");
+			return cfg_bad(opt, val, "offset=NS,ppm=F with F from -1000 to 1000");
 	}
 	return 0;
 }
@@ -334,8 +337,9 @@ static int opt_adversary(struct hca_cfg *cfg, const char *opt, const char *val)
 static int opt_cqe_layout(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	cfg->cqe_enhanced = strcmp(val, "enhanced") == 0;
-	return cfg->cqe_enhanced || strcmp(val, "basic") == 0 ? 0
-							      : bad(opt, val, "basic or enhanced");
+	if (!cfg->cqe_enhanced && strcmp(val, "basic"))
+		return cfg_bad(opt, val, "basic or enhanced");
+	return 0;
 }
 
 static int opt_accept(struct hca_cfg *cfg, const char *opt, const char *val)
@@ -348,21 +352,21 @@ static int opt_accept(struct hca_cfg *cfg, const char *opt, const char *val)
 		cfg->accept = (enum hca_accept)(HCA_ACCEPT_OWN + i);
 		return 0;
 	}
-	return bad(opt, val, "own, multicast or all");
+	return cfg_bad(opt, val, "own, multicast or all");
 }
 
 static int opt_trail(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return get_text(opt, val, cfg->trail, sizeof(cfg->trail));
+	return cfg_text(opt, val, cfg->trail, sizeof(cfg->trail));
 }
 
 static int opt_trail_every(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t v;
-	int rc = get_uint(opt, val, 1, 1u << 20, &v);
+	int rc = cfg_uint(opt, val, 1, 1u << 20, &v);
 
 	if (rc || (v & (v - 1)))
-		return rc ? rc : bad(opt, val, "a power of 2");
+		return rc ? rc : cfg_bad(opt, val, "a power of 2");
 	cfg->trail_every = (uint32_t)v;
 	return 0;
 }
@@ -370,13 +374,13 @@ static int opt_trail_every(struct hca_cfg *cfg, const char *opt, const char *val
 static int opt_trap(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	cfg->trap_blueflame = strcmp(val, "blueflame") == 0;
-	return cfg->trap_blueflame ? 0 : bad(opt, val, "blueflame");
+	return cfg->trap_blueflame ? 0 : cfg_bad(opt, val, "blueflame");
 }
 
 static int opt_nic_cpu(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t v;
-	int rc = get_uint(opt, val, 0, CPU_SETSIZE - 1, &v);
+	int rc = cfg_uint(opt, val, 0, CPU_SETSIZE - 1, &v);
 
 	if (!rc)
 		cfg->nic_cpu = (int32_t)v;
@@ -386,7 +390,7 @@ static int opt_nic_cpu(struct hca_cfg *cfg, const char *opt, const char *val)
 static int opt_nic_threads(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t v;
-	int rc = get_uint(opt, val, 1, HCA_NIC_THREADS_MAX, &v);
+	int rc = cfg_uint(opt, val, 1, HCA_NIC_THREADS_MAX, &v);
 
 	if (!rc)
 		cfg->nic_threads = (uint32_t)v;
@@ -423,7 +427,7 @@ static const struct {
 	{"nic-threads", opt_nic_threads},
 };
 
-static int set_option(struct hca_cfg *cfg, char *text)
+static int cfg_set_option(struct hca_cfg *cfg, char *text)
 {
 	char *val = strchr(text, '=');
 
@@ -436,19 +440,19 @@ static int set_option(struct hca_cfg *cfg, char *text)
 	return spw_err(EINVAL, "--%s: there is no such option", text);
 }
 
-static int names_differ(const struct hca_cfg *cfg)
+static int cfg_names_differ(const struct hca_cfg *cfg)
 {
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
 		for (uint32_t k = 0; k < i; k++)
 			if (strcmp(cfg->dev[i].name, cfg->dev[k].name) == 0)
-				return bad("name", cfg->dev[i].name,
-					   "a different name for each device");
+				return cfg_bad("name", cfg->dev[i].name,
+					       "a different name for each device");
 	return 0;
 }
 
 /* A kernel at the other end (rdma_rxe, or a plain interface) has time-outs and a socket buffer that
  * a NIC which comes late does not keep to. */
-static int adversary_fits(const struct hca_cfg *cfg)
+static int cfg_adversary_fits(const struct hca_cfg *cfg)
 {
 	if (cfg->adversary.what && strstr(cfg->cable, "afpacket:"))
 		return spw_err(EINVAL,
@@ -471,16 +475,16 @@ int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
 	cfg_out->seed = 1;
 	cfg_out->nic_cpu = -1;
 	cfg_out->dev_cnt = 1;
-	plain_dev(cfg_out, 0);
+	cfg_plain_dev(cfg_out, 0);
 	snprintf(cfg_out->cable, sizeof(cfg_out->cable), "shm:default");
 	copy = strdup(text ? text : "");
 	if (!copy)
 		return spw_err(ENOMEM, "no memory");
 	for (char *p = strtok_r(copy, ";", &save); p && !rc; p = strtok_r(NULL, ";", &save))
-		rc = set_option(cfg_out, p);
+		rc = cfg_set_option(cfg_out, p);
 	free(copy);
 	if (cfg_out->accept == HCA_ACCEPT_BY_CARD)
 		cfg_out->accept = cfg_out->card->shares_port ? HCA_ACCEPT_OWN : HCA_ACCEPT_ALL;
-	rc = rc ? rc : names_differ(cfg_out);
-	return rc ? rc : adversary_fits(cfg_out);
+	rc = rc ? rc : cfg_names_differ(cfg_out);
+	return rc ? rc : cfg_adversary_fits(cfg_out);
 }

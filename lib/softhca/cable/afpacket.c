@@ -20,7 +20,7 @@
 #include "base/spw_err.h"
 #include "softhca/cable/sock.h"
 
-static int setup(int fd, const char *iface, unsigned index, struct cable_id *id)
+static int afpacket_setup(int fd, const char *iface, unsigned index, struct cable_id *id)
 {
 	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_ifindex = (int)index};
 	struct packet_mreq promisc = {.mr_ifindex = (int)index, .mr_type = PACKET_MR_PROMISC};
@@ -49,7 +49,7 @@ static int setup(int fd, const char *iface, unsigned index, struct cable_id *id)
 /* Claims an address on the interface. The claim is an abstract socket: the kernel frees it when its
  * owner dies, and it belongs to the same network namespace as the interface. Without claims, a
  * second NIC with the same address would receive the first one's frames. */
-static int claim(unsigned index, const char *what, const uint8_t *addr, size_t addr_bytes)
+static int afpacket_claim(unsigned index, const char *what, const uint8_t *addr, size_t addr_bytes)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -77,12 +77,12 @@ static int claim(unsigned index, const char *what, const uint8_t *addr, size_t a
 }
 
 /* Claims both addresses, or none. */
-static int claim_both(unsigned index, const struct cable_id *id, int fd_out[2])
+static int afpacket_claim_both(unsigned index, const struct cable_id *id, int fd_out[2])
 {
-	fd_out[0] = claim(index, "mac", id->mac, sizeof(id->mac));
+	fd_out[0] = afpacket_claim(index, "mac", id->mac, sizeof(id->mac));
 	if (fd_out[0] < 0)
 		return fd_out[0];
-	fd_out[1] = claim(index, "ip", id->ip, sizeof(id->ip));
+	fd_out[1] = afpacket_claim(index, "ip", id->ip, sizeof(id->ip));
 	if (fd_out[1] < 0)
 		close(fd_out[0]);
 	return SPW_MIN(fd_out[1], 0);
@@ -100,12 +100,12 @@ int cable_afpacket_open(const char *iface, struct cable_id *id, struct cable **c
 	if (fd < 0)
 		return spw_err(errno, "cable afpacket:%s: %s%s", iface, strerror(errno),
 			       errno == EPERM ? "; it needs CAP_NET_RAW" : "");
-	rc = setup(fd, iface, index, id);
+	rc = afpacket_setup(fd, iface, index, id);
 	if (rc) {
 		close(fd);
 		return spw_err(-rc, "cable afpacket:%s: %s", iface, strerror(-rc));
 	}
-	rc = claim_both(index, id, how.claim);
+	rc = afpacket_claim_both(index, id, how.claim);
 	if (rc) {
 		close(fd);
 		return rc;

@@ -35,7 +35,7 @@
 #define AHEAD       6u    /* records whose headers are prefetched */
 #define AHEAD_BYTES 1024u /* shorter ones are few lines from one another */
 
-static uint64_t mac64(const uint8_t *mac)
+static uint64_t mac_word(const uint8_t *mac)
 {
 	uint64_t v = 0;
 
@@ -45,9 +45,9 @@ static uint64_t mac64(const uint8_t *mac)
 
 /* The ports that a frame to dmac goes to, as bits. Unknown and group addresses go everywhere else.
  */
-static uint32_t targets(struct cable_shm *s, const uint8_t *dmac)
+static uint32_t shm_targets(struct cable_shm *s, const uint8_t *dmac)
 {
-	const uint64_t want = mac64(dmac);
+	const uint64_t want = mac_word(dmac);
 	const uint32_t epoch = spw_thr_load_acq(&s->hdr->epoch);
 	uint32_t hit = 0, all = 0;
 
@@ -66,13 +66,13 @@ static uint32_t targets(struct cable_shm *s, const uint8_t *dmac)
 	return s->last_targets;
 }
 
-static struct shm_ring *ring_at(struct cable_shm *s, uint32_t rx, uint32_t tx)
+static struct shm_ring *shm_ring_at(struct cable_shm *s, uint32_t rx, uint32_t tx)
 {
 	return (struct shm_ring *)(s->base + SHM_RING_AT(rx, tx));
 }
 
 /* Asks for the ring's memory, once a second while there is none. Returns: whether there is. */
-static bool ring_alloc(struct cable_shm *s, struct shm_tx *t, uint32_t p)
+static bool shm_ring_alloc(struct cable_shm *s, struct shm_tx *t, uint32_t p)
 {
 	int error;
 
@@ -89,22 +89,22 @@ static bool ring_alloc(struct cable_shm *s, struct shm_tx *t, uint32_t p)
 }
 
 /* Allocates the ring at first use, so that a full /dev/shm is an error here, not a SIGBUS later. */
-static bool tx_ready(struct cable_shm *s, uint32_t p)
+static bool shm_tx_ready(struct cable_shm *s, uint32_t p)
 {
 	struct shm_tx *t = &s->tx[p];
 
 	if (spw_likely(t->ring))
 		return true;
-	if (!ring_alloc(s, t, p))
+	if (!shm_ring_alloc(s, t, p))
 		return false;
-	t->ring = ring_at(s, p, s->id.port);
+	t->ring = shm_ring_at(s, p, s->id.port);
 	t->tail = spw_thr_load_acq(&t->ring->tail) & ~15ull;
 	t->head = spw_thr_load_acq(&t->ring->head);
 	return true;
 }
 
 /* Room for one record of `need` bytes without wrapping; fills the end with a skip record. */
-static struct shm_rec *tx_room(struct cable_shm *s, struct shm_tx *t, uint32_t need)
+static struct shm_rec *shm_tx_room(struct cable_shm *s, struct shm_tx *t, uint32_t need)
 {
 	uint32_t at = (uint32_t)(t->tail & (SHM_RING_BYTES - 1));
 	uint32_t skip = at + need > SHM_RING_BYTES ? SHM_RING_BYTES - at : 0;
@@ -132,13 +132,13 @@ static uint8_t *shm_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t le
 {
 	struct cable_shm *s = (struct cable_shm *)c;
 	const uint32_t need = SPW_ALIGN_UP(len + (uint32_t)sizeof(struct shm_rec), 16u);
-	const uint32_t to = targets(s, dmac);
+	const uint32_t to = shm_targets(s, dmac);
 	const uint32_t p = (uint32_t)__builtin_ctz(to | 1u << SHM_PORTS);
 
 	s->tx_len = len;
 	s->tx_to = 0;
-	if (spw_likely(to && !(to & (to - 1)) && tx_ready(s, p))) {
-		s->tx_rec = tx_room(s, &s->tx[p], need);
+	if (spw_likely(to && !(to & (to - 1)) && shm_tx_ready(s, p))) {
+		s->tx_rec = shm_tx_room(s, &s->tx[p], need);
 		if (spw_likely(s->tx_rec != NULL)) {
 			s->tx_to = to;
 			return (uint8_t *)(s->tx_rec + 1);
@@ -156,7 +156,8 @@ static uint8_t *shm_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t le
 }
 
 /* The record is complete; the receiver learns of it with the next flush. */
-static void commit_one(struct cable_shm *s, struct shm_tx *t, struct shm_rec *rec, uint32_t flags)
+static void shm_commit_one(struct cable_shm *s, struct shm_tx *t, struct shm_rec *rec,
+			   uint32_t flags)
 {
 	rec->len = s->tx_len;
 	rec->flags = flags;
@@ -170,7 +171,7 @@ static void shm_tx_commit(struct cable *c, uint32_t flags)
 	uint32_t to = s->tx_to;
 
 	if (spw_likely(s->tx_rec && to)) {
-		commit_one(s, &s->tx[__builtin_ctz(to)], s->tx_rec, flags);
+		shm_commit_one(s, &s->tx[__builtin_ctz(to)], s->tx_rec, flags);
 		return;
 	}
 	for (; to;
@@ -178,15 +179,15 @@ static void shm_tx_commit(struct cable *c, uint32_t flags)
 		const uint32_t p = (uint32_t)__builtin_ctz(to);
 		struct shm_rec *rec = NULL;
 
-		if (tx_ready(s, p))
-			rec = tx_room(s, &s->tx[p],
-				      SPW_ALIGN_UP(s->tx_len + (uint32_t)sizeof(*rec), 16u));
+		if (shm_tx_ready(s, p))
+			rec = shm_tx_room(s, &s->tx[p],
+					  SPW_ALIGN_UP(s->tx_len + (uint32_t)sizeof(*rec), 16u));
 		if (!rec) {
 			c->stat.tx_dropped++;
 			continue;
 		}
 		memcpy(rec + 1, s->scratch, s->tx_len);
-		commit_one(s, &s->tx[p], rec, flags);
+		shm_commit_one(s, &s->tx[p], rec, flags);
 	}
 }
 
@@ -206,7 +207,7 @@ static void shm_tx_flush(struct cable *c)
 /* The headers of a record lie in two cache lines that the sender wrote. Where a record begins is
  * only known from the one before it, so a burst would wait for one after the other; but those of a
  * message have one length. */
-SPW_INLINE void prefetch_ahead(const struct shm_rx *r, uint32_t span)
+SPW_INLINE void shm_prefetch_ahead(const struct shm_rx *r, uint32_t span)
 {
 	const uint8_t *data = r->ring->data;
 	const uint64_t at = r->pos + AHEAD * (uint64_t)span;
@@ -220,7 +221,7 @@ SPW_INLINE void prefetch_ahead(const struct shm_rx *r, uint32_t span)
 }
 
 /* The next record of the ring; false: none. A malformed record empties the ring. */
-static bool rx_next(struct cable_shm *s, struct shm_rx *r, struct cable_frame *f)
+static bool shm_rx_next(struct cable_shm *s, struct shm_rx *r, struct cable_frame *f)
 {
 	for (;;) {
 		const uint64_t left = r->tail - r->pos;
@@ -247,7 +248,7 @@ static bool rx_next(struct cable_shm *s, struct shm_rx *r, struct cable_frame *f
 		f->len = len;
 		f->flags = spw_thr_load_rlx(&rec->flags);
 		f->from = r->from;
-		prefetch_ahead(r, span);
+		shm_prefetch_ahead(r, span);
 		return true;
 	}
 }
@@ -279,7 +280,7 @@ static uint32_t shm_rx_burst(struct cable *c, struct cable_frame *f, uint32_t ma
 			continue;
 		}
 		r->pos = r->head;
-		while (n < max && rx_next(s, r, &f[n])) {
+		while (n < max && shm_rx_next(s, r, &f[n])) {
 			s->lent[n].rx = r;
 			s->lent[n].pos = r->pos;
 			n++;
@@ -333,7 +334,7 @@ static bool shm_lookup(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6])
 static uint64_t shm_turns(struct cable *c, const uint8_t *dmac)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
-	const uint32_t to = targets(s, dmac);
+	const uint32_t to = shm_targets(s, dmac);
 	struct shm_tx *t;
 	uint64_t turns;
 

@@ -69,7 +69,7 @@ int shm_lock_table(const struct cable_shm *s)
 		       s->path, LOCK_WAIT_MS / 1000, s->path);
 }
 
-static bool table_alone(int fd)
+static bool shm_table_is_alone(int fd)
 {
 	for (uint32_t p = 0; p < SHM_PORTS; p++)
 		if (shm_lock(fd, F_OFD_GETLK, F_WRLCK, (off_t)p) != 0)
@@ -85,7 +85,7 @@ void shm_path(const char *name, char *path_out, size_t bytes)
 }
 
 /* Why a file must not be used; NULL: it may. */
-static const char *not_ours(const struct stat *st)
+static const char *shm_refuse_file(const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode))
 		return "it is no regular file";
@@ -96,7 +96,7 @@ static const char *not_ours(const struct stat *st)
 	return st->st_nlink > 1 ? "it has a second name" : NULL;
 }
 
-static int open_file(struct cable_shm *s)
+static int shm_open_file(struct cable_shm *s)
 {
 	const char *why = NULL;
 	struct stat st;
@@ -107,7 +107,7 @@ static int open_file(struct cable_shm *s)
 			       errno == ELOOP ? "it is a symbolic link" : strerror(errno));
 	if (fstat(s->fd, &st))
 		return spw_err(errno, "cable %s: %s", s->path, strerror(errno));
-	why = not_ours(&st);
+	why = shm_refuse_file(&st);
 	return why ? spw_err(EPERM, "cable %s: %s; remove it or use another name", s->path, why)
 		   : 0;
 }
@@ -117,7 +117,7 @@ int shm_open_locked(struct cable_shm *s)
 	struct stat st;
 
 	for (int turn = 0; turn < 100; turn++) {
-		int rc = open_file(s);
+		int rc = shm_open_file(s);
 
 		if (!rc)
 			rc = shm_lock_table(s);
@@ -133,7 +133,7 @@ int shm_open_locked(struct cable_shm *s)
 
 /* ---- the mapping ---- */
 
-static int map_file(struct cable_shm *s)
+static int shm_map_file(struct cable_shm *s)
 {
 	uint32_t i = 0;
 	void *p;
@@ -173,7 +173,7 @@ int shm_map(struct cable_shm *s)
 		return spw_err(EPROTO,
 			       "cable %s: made by another version; end its users and remove it",
 			       s->path);
-	rc = map_file(s);
+	rc = shm_map_file(s);
 	if (rc)
 		return rc;
 	hdr = s->hdr;
@@ -203,7 +203,7 @@ void shm_unmap(struct cable_shm *s)
 }
 
 /* Replaces a mapping by anonymous memory, and marks it lost. Async-signal-safe. */
-static void replace_mapping(uint32_t i, uint8_t *base)
+static void shm_replace_mapping(uint32_t i, uint8_t *base)
 {
 	mmap(base, SHM_FILE_BYTES, PROT_READ | PROT_WRITE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -220,7 +220,7 @@ bool cable_shm_repair(const void *addr)
 
 		if (!base || (uintptr_t)addr - (uintptr_t)base >= SHM_FILE_BYTES)
 			continue;
-		replace_mapping(i, base);
+		shm_replace_mapping(i, base);
 		errno = keep;
 		return true;
 	}
@@ -238,7 +238,7 @@ void shm_check(struct cable_shm *s)
 	    !spw_thr_load_acq(&maps[s->map].lost) && spw_thr_load_rlx(&own->live) &&
 	    own->pid == (uint32_t)getpid())
 		return;
-	replace_mapping(s->map, s->base);
+	shm_replace_mapping(s->map, s->base);
 	s->c.lost = true;
 }
 
@@ -248,19 +248,19 @@ void shm_unlink_if_alone(int fd, const char *path)
 {
 	struct stat mine, there;
 
-	if (table_alone(fd) && fstat(fd, &mine) == 0 && lstat(path, &there) == 0 &&
+	if (shm_table_is_alone(fd) && fstat(fd, &mine) == 0 && lstat(path, &there) == 0 &&
 	    mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
 		unlink(path);
 }
 
 /* Is the file a switch of this version, or one whose creator died before it wrote a header? With
  * the table's lock. */
-static bool is_switch(int fd)
+static bool shm_is_switch(int fd)
 {
 	struct shm_hdr hdr;
 	struct stat st;
 
-	if (fstat(fd, &st) || not_ours(&st))
+	if (fstat(fd, &st) || shm_refuse_file(&st))
 		return false;
 	if (st.st_size == 0)
 		return true;
@@ -271,13 +271,13 @@ static bool is_switch(int fd)
 
 /* Removes the file if it is a switch without users. A process that opens it at this moment waits
  * for the table's lock, finds the file unlinked, and opens it again (shm_open_locked). */
-static void sweep_file(const char *path)
+static void shm_sweep_file(const char *path)
 {
 	const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd < 0)
 		return;
-	if (shm_lock(fd, F_OFD_SETLK, F_WRLCK, SHM_LOCK_TABLE) == 0 && is_switch(fd))
+	if (shm_lock(fd, F_OFD_SETLK, F_WRLCK, SHM_LOCK_TABLE) == 0 && shm_is_switch(fd))
 		shm_unlink_if_alone(fd, path);
 	close(fd);
 }
@@ -296,7 +296,7 @@ void shm_sweep(const char *but)
 
 		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
 		    (size_t)n < sizeof(path) && strcmp(path, but) != 0)
-			sweep_file(path);
+			shm_sweep_file(path);
 	}
 	closedir(dir);
 }

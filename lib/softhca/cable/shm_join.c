@@ -21,7 +21,7 @@
 
 /* The epoch changes with every join and leave: senders drop their cached target, receivers look for
  * new rings. */
-static void port_set(struct cable_shm *s, uint32_t p, uint32_t live)
+static void shm_port_set(struct cable_shm *s, uint32_t p, uint32_t live)
 {
 	spw_thr_store_rel(&s->hdr->port[p].live, live);
 	spw_thr_fetch_add(&s->hdr->epoch, 1u);
@@ -83,7 +83,7 @@ void shm_reap_dead(struct cable_shm *s)
 		if (p == s->id.port || !spw_thr_load_rlx(&s->hdr->port[p].live))
 			continue;
 		if (shm_lock(s->fd, F_OFD_GETLK, F_WRLCK, (off_t)p) == 0)
-			port_set(s, p, 0);
+			shm_port_set(s, p, 0);
 	}
 }
 
@@ -94,7 +94,7 @@ void shm_leave(struct cable *c)
 
 	shm_check(s);
 	if (s->fd >= 0 && shm_lock_table(s) == 0) {
-		port_set(s, s->id.port, 0);
+		shm_port_set(s, s->id.port, 0);
 		shm_lock(s->fd, F_OFD_SETLK, F_UNLCK, (off_t)s->id.port);
 		shm_unlink_if_alone(s->fd, s->path);
 		/* close() does not: the mapping keeps the file description alive */
@@ -116,7 +116,7 @@ void shm_close(struct cable *c)
 
 /* Refuses a MAC or IPv4 address that another live NIC has: frames for one would reach the other, or
  * both. */
-static int address_check(const struct cable_shm *s, const struct cable_id *id, uint64_t mac)
+static int shm_address_check(const struct cable_shm *s, const struct cable_id *id, uint64_t mac)
 {
 	uint32_t ip;
 
@@ -145,7 +145,7 @@ static int address_check(const struct cable_shm *s, const struct cable_id *id, u
 }
 
 /* Takes the first free port, and skips the frames that were sent to its last owner. */
-static int take_port(struct cable_shm *s, struct cable_id *id)
+static int shm_take_port(struct cable_shm *s, struct cable_id *id)
 {
 	static const uint8_t none[6];
 	uint32_t p = 0;
@@ -164,7 +164,7 @@ static int take_port(struct cable_shm *s, struct cable_id *id)
 	if (memcmp(id->ip, none, 4) == 0)
 		memcpy(id->ip, (const uint8_t[4]){10, 53, 0, (uint8_t)(p + 1)}, 4);
 	memcpy(&mac, id->mac, 6);
-	rc = address_check(s, id, mac);
+	rc = shm_address_check(s, id, mac);
 	if (rc)
 		return rc;
 	for (uint32_t from = 0; from < SHM_PORTS; from++) {
@@ -179,7 +179,7 @@ static int take_port(struct cable_shm *s, struct cable_id *id)
 	memcpy(&s->hdr->port[p].ip, id->ip, 4);
 	spw_thr_store_rlx(&s->hdr->port[p].down, 0u);
 	s->id = *id;
-	port_set(s, p, 1);
+	shm_port_set(s, p, 1);
 	return 0;
 }
 
@@ -205,7 +205,7 @@ int cable_shm_open(const char *name, struct cable_id *id, struct cable **cable_o
 	if (!rc)
 		rc = shm_map(s);
 	if (!rc)
-		rc = take_port(s, id);
+		rc = shm_take_port(s, id);
 	if (s->fd >= 0)
 		shm_lock(s->fd, F_OFD_SETLK, F_UNLCK, SHM_LOCK_TABLE);
 	if (rc) {

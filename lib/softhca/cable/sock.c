@@ -55,7 +55,7 @@ struct cable_sock {
 };
 
 /* After a failed send: is the receiver's queue full, and not for too long? */
-static bool worth_waiting(struct cable_sock *s)
+static bool sock_is_worth_waiting(struct cable_sock *s)
 {
 	return (errno == EAGAIN || errno == ENOBUFS) && cable_waits(&s->full, s->now_ns);
 }
@@ -74,7 +74,7 @@ static void sock_tx_flush(struct cable *c)
 		if (n > 0) {
 			at += (uint32_t)n;
 			s->full = (struct cable_full){0};
-		} else if (worth_waiting(s)) {
+		} else if (sock_is_worth_waiting(s)) {
 			break;
 		} else {
 			c->stat.tx_dropped++; /* no receiver, or it is stuck: lost */
@@ -137,7 +137,7 @@ static void sock_tx_commit(struct cable *c, uint32_t flags)
 }
 
 /* Puts the VLAN tag that the kernel took off back between the addresses and the EtherType. */
-static uint8_t *retag(struct msghdr *m, uint8_t *frame, uint32_t *len)
+static uint8_t *sock_retag(struct msghdr *m, uint8_t *frame, uint32_t *len)
 {
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
 		struct tpacket_auxdata aux;
@@ -183,7 +183,7 @@ static void sock_fill(struct cable_sock *s)
 			continue;
 		}
 		if (s->vlan_aux)
-			p = retag(&s->rx[i].msg_hdr, p, &len);
+			p = sock_retag(&s->rx[i].msg_hdr, p, &len);
 		*f = (struct cable_frame){.data = p, .len = len, .from = CABLE_FROM_ANY};
 		s->rx_cnt++;
 	}
@@ -209,7 +209,7 @@ static void sock_rx_release(struct cable *c, uint32_t cnt)
 }
 
 /* claim[]: locks that keep other processes off this name or interface, released by closing. */
-static void fds_close(struct cable_sock *s)
+static void sock_fds_close(struct cable_sock *s)
 {
 	if (s->fd >= 0)
 		close(s->fd);
@@ -223,7 +223,7 @@ static void sock_leave(struct cable *c)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
 
-	fds_close(s);
+	sock_fds_close(s);
 	if (s->unlink_path[0])
 		unlink(s->unlink_path);
 	s->unlink_path[0] = '\0';
@@ -243,7 +243,7 @@ static void sock_forked(struct cable *c)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
 
-	fds_close(s);
+	sock_fds_close(s);
 }
 
 static const struct cable_ops sock_ops = {

@@ -16,7 +16,7 @@
 #include "softhca/cable/sock.h"
 
 /* FNV-1a: ends with different names get different addresses. */
-static uint32_t name_hash(const char *s)
+static uint32_t unix_name_hash(const char *s)
 {
 	uint32_t h = 2166136261u;
 
@@ -25,10 +25,10 @@ static uint32_t name_hash(const char *s)
 	return h;
 }
 
-static void choose_id(const char *mine, struct cable_id *id)
+static void unix_choose_id(const char *mine, struct cable_id *id)
 {
 	static const uint8_t none[6];
-	const uint32_t h = name_hash(mine);
+	const uint32_t h = unix_name_hash(mine);
 	const uint8_t b = (uint8_t)(h ^ h >> 8 ^ h >> 16 ^ h >> 24);
 
 	id->port = b;
@@ -43,7 +43,7 @@ static void choose_id(const char *mine, struct cable_id *id)
 
 /* Removes a socket that a killed process left. A socket that another process reads, or a file that
  * is not a socket, is refused. */
-static int make_way(int fd, const struct sockaddr_un *mine)
+static int unix_remove_stale(int fd, const struct sockaddr_un *mine)
 {
 	struct stat st;
 
@@ -82,7 +82,7 @@ int cable_unix_open(const char *paths, struct cable_id *id, struct cable **cable
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return spw_err(errno, "cable unix:%s: %s", paths, strerror(errno));
-	rc = make_way(fd, &mine);
+	rc = unix_remove_stale(fd, &mine);
 	if (rc) {
 		close(fd);
 		return rc;
@@ -97,6 +97,6 @@ int cable_unix_open(const char *paths, struct cable_id *id, struct cable **cable
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	choose_id(mine.sun_path, id);
+	unix_choose_id(mine.sun_path, id);
 	return cable_sock_new(fd, &how, cable_out);
 }

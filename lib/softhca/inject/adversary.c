@@ -116,7 +116,7 @@ void adv_sq_forget(struct nic_qp *q)
 	q->adv->poisoned = q->adv->taken = 0;
 }
 
-static uint32_t rung_round(struct nic_qp *q, uint64_t round)
+static uint32_t sq_round(struct nic_qp *q, uint64_t round)
 {
 	struct adv_sq *s = q->adv;
 
@@ -171,7 +171,7 @@ bool adv_half_waits(struct nic_dev *nd, uint64_t *half)
 
 /* ---- receive queues ---- */
 
-static uint32_t ring_bytes(const struct hca_rq *rq)
+static uint32_t rq_ring_bytes(const struct hca_rq *rq)
 {
 	return rq->wqe_cnt << rq->wqe_shift;
 }
@@ -189,7 +189,7 @@ bool adv_rq_init(struct nic_dev *nd, struct nic_rq *r, uint32_t number)
 	r->adv->rng = adv_seed(adv, ADV_RQ, number);
 	if (!(adv->what & (HCA_ADV_prefetch | HCA_ADV_poison)))
 		return true;
-	r->adv->ring = malloc(ring_bytes(r->rq));
+	r->adv->ring = malloc(rq_ring_bytes(r->rq));
 	if (!r->adv->ring) {
 		adv_rq_fini(r);
 		return false;
@@ -230,7 +230,7 @@ static void segs_poison(struct nic_dev *nd, const struct hca_pd *pd, uint8_t *se
 	}
 }
 
-static void fetch_one(struct nic_rq *r, uint16_t idx)
+static void rq_fetch_one(struct nic_rq *r, uint16_t idx)
 {
 	const uint32_t bytes = 1u << r->rq->wqe_shift, next = r->striding ? SEG_BYTES : 0;
 	const size_t at = (size_t)(idx & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift;
@@ -251,7 +251,7 @@ uint16_t adv_fetch(struct nic_rq *r, uint16_t taken, uint16_t posted)
 	if (!(r->adv->nd->adv->what & HCA_ADV_prefetch) || dice & 1)
 		n = (uint16_t)(1 + (dice >> 8) % SPW_MIN(posted, 4u));
 	for (uint16_t i = 0; i < n; i++)
-		fetch_one(r, (uint16_t)(taken + i));
+		rq_fetch_one(r, (uint16_t)(taken + i));
 	return n;
 }
 
@@ -278,7 +278,7 @@ uint32_t adv_round(struct nic_dev *nd)
 	adv->round++;
 	adv->halves = 0;
 	for (struct nic_qp *q = nd->qps; q; q = q->next) {
-		left += rung_round(q, adv->round);
+		left += sq_round(q, adv->round);
 		if (q->adv_writes)
 			adv_writes_due(q);
 	}

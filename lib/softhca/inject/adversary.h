@@ -7,24 +7,25 @@
  *
  * Where the model asks it (inject.h declares these hooks):
  *
- *   cq.c       cq_publish      adv_hold          late-cqe early-bytes mixed
- *   cq/comp.c  session_max     adv_session_max   sessions
- *              flush_basic     adv_holes         holes
- *              flush_enhanced  adv_holds_one     sessions
- *              cq_comp_flush_all  adv_stays_open sessions
- *   run/doorbell.c   uar_rung        adv_rung          late-wqe
- *              half_take       adv_half_waits    pieces
- *              value_rings     adv_doorbell      poison
- *   rq.c       rq_room         adv_fetch         prefetch poison
- *              srq_take        adv_srq_taken     poison
- *   cq.c       sq_complete      adv_wqes_done     poison
- *   raw.c      raw_cqe         adv_keeps_drops   late-drops
- *   resp_write.c  resp_write   adv_write         split-writes late-writes
- *   rc_rsp.c   resp_recv_cqe   adv_writes_settle what IBA promises of a WRITE
- *   rc_rd.c    rc_rd_rx        adv_writes_settle
- *   run/dev.c  nic_round       adv_round         what is due
- *   run/obj.c  reset, destroy  adv_settle        a card has written all CQEs of a queue before it
- *                                                answers its reset
+ *   cq/cq.c                 cq_write             adv_hold           late-cqe early-bytes mixed
+ *   cq/comp.c               comp_session_max     adv_session_max    sessions
+ *                           comp_flush_basic     adv_holes          holes
+ *                           comp_flush_enhanced  adv_holds_one      sessions
+ *                           cq_comp_flush_all    adv_stays_open     sessions
+ *   run/doorbell.c          uar_rung             adv_rung           late-wqe
+ *                           half_take            adv_half_waits     pieces
+ *                           value_rings          adv_doorbell       poison
+ *   transport/rq.c          rq_room_read         adv_fetch          prefetch poison
+ *                           rq_srq_take          adv_srq_taken      poison
+ *   transport/complete.c    sq_cqe_put           adv_wqes_done      poison
+ *   eth/raw.c               raw_cqe              adv_keeps_drops    late-drops
+ *   transport/resp_write.c  resp_write           adv_write          split-writes late-writes
+ *   transport/rc_rsp.c      resp_recv_cqe        adv_writes_settle  what IBA promises of WRITEs
+ *   transport/rc_rd.c       rc_rd_rx             adv_writes_settle
+ *   run/dev.c               nic_round            adv_round          what is due
+ *   run/obj.c               reset, destroy       adv_settle         a card has written all CQEs of
+ *                                                                   a queue before it answers its
+ *                                                                   reset
  *
  * Times are counted in rounds of the NIC thread, 0.1 to 1 us each while it works. What is held back
  * counts as work, so the thread does not nap on it, but for WRITEs. Each queue (CQ, SQ, RQ,

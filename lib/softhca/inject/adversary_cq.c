@@ -40,7 +40,7 @@ struct adv_cq {
 	struct adv_cqe e[HELD_MAX];
 };
 
-static uint32_t what(const struct nic_cq *c)
+static uint32_t cq_what(const struct nic_cq *c)
 {
 	return c->nd->adv->what;
 }
@@ -72,12 +72,12 @@ void adv_cq_fini(struct nic_cq *c)
 
 /* ---- holding back ---- */
 
-static struct adv_cqe *at(struct adv_cq *a, uint32_t n)
+static struct adv_cqe *held_at(struct adv_cq *a, uint32_t n)
 {
 	return &a->e[n & (HELD_MAX - 1)];
 }
 
-static void write_early(struct nic_cq *c, struct adv_cqe *e)
+static void held_write_early(struct nic_cq *c, struct adv_cqe *e)
 {
 	uint8_t *slot = (uint8_t *)cq_slot(c, e->pi);
 	const uint32_t to = 64 - (c->cq->comp_enhanced ? MARKS_EN : MARKS);
@@ -89,28 +89,28 @@ static void write_early(struct nic_cq *c, struct adv_cqe *e)
 		spw_dma_store(&slot[i], (uint8_t)(e->last >> 8 * (63 - i)));
 }
 
-static void write_head(struct adv_cq *a)
+static void held_write_head(struct adv_cq *a)
 {
-	struct adv_cqe *e = at(a, a->head++);
+	struct adv_cqe *e = held_at(a, a->head++);
 
 	cq_store(cq_slot(a->c, e->pi), e->w, e->last);
 	a->c->held -= e->span;
 	cq_event_check(a->c, e->se);
 }
 
-static bool may_pass(const struct nic_cq *c, const struct adv_cqe *a, const struct adv_cqe *b)
+static bool held_may_pass(const struct nic_cq *c, const struct adv_cqe *a, const struct adv_cqe *b)
 {
 	return !c->comp && !a->early &&
 	       spw_prm_cqe64_get_srqn_uidx(a->w) != spw_prm_cqe64_get_srqn_uidx(b->w);
 }
 
-static void set_owner(const struct nic_cq *c, struct adv_cqe *e)
+static void cqe_set_owner(const struct nic_cq *c, struct adv_cqe *e)
 {
 	e->last = (e->last & ~1ull) | (e->pi & c->cq->ncqe ? 1 : 0);
 }
 
 /* The two neighbours change places; the places keep their indices and times. */
-static void exchange(struct nic_cq *c, struct adv_cqe *a, struct adv_cqe *b)
+static void held_exchange(struct nic_cq *c, struct adv_cqe *a, struct adv_cqe *b)
 {
 	const struct adv_cqe was = *a;
 
@@ -120,41 +120,41 @@ static void exchange(struct nic_cq *c, struct adv_cqe *a, struct adv_cqe *b)
 	memcpy(b->w, was.w, sizeof(b->w));
 	b->last = was.last;
 	b->se = was.se;
-	set_owner(c, a);
-	set_owner(c, b);
+	cqe_set_owner(c, a);
+	cqe_set_owner(c, b);
 	cq_reuse_swap(c, a->pi, b->pi);
 }
 
 /* The newest goes before some of its neighbours. */
-static void mix(struct adv_cq *a)
+static void held_mix(struct adv_cq *a)
 {
 	for (uint32_t n = a->tail - 1; n != a->head && adv_random(&a->rng) & 1; n--) {
-		if (!may_pass(a->c, at(a, n - 1), at(a, n)))
+		if (!held_may_pass(a->c, held_at(a, n - 1), held_at(a, n)))
 			return;
-		exchange(a->c, at(a, n - 1), at(a, n));
+		held_exchange(a->c, held_at(a, n - 1), held_at(a, n));
 	}
 }
 
 void adv_hold(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se)
 {
 	struct adv_cq *a = c->adv;
-	const uint32_t rounds = what(c) & HCA_ADV_late_cqe ? adv_rounds(&a->rng) : 0;
-	const bool early = what(c) & HCA_ADV_early_bytes && adv_random(&a->rng) % 4 == 0;
-	const uint64_t before = a->head != a->tail ? at(a, a->tail - 1)->due : 0;
+	const uint32_t rounds = cq_what(c) & HCA_ADV_late_cqe ? adv_rounds(&a->rng) : 0;
+	const bool early = cq_what(c) & HCA_ADV_early_bytes && adv_random(&a->rng) % 4 == 0;
+	const uint64_t before = a->head != a->tail ? held_at(a, a->tail - 1)->due : 0;
 	struct adv_cqe *e;
 
 	if (a->tail - a->head == HELD_MAX)
-		write_head(a);
-	e = at(a, a->tail++);
+		held_write_head(a);
+	e = held_at(a, a->tail++);
 	*e = (struct adv_cqe){.last = last, .pi = c->pi, .span = span, .se = se};
 	memcpy(e->w, w, sizeof(e->w));
 	e->due = SPW_MAX(c->nd->adv->round + rounds + early, before);
 	c->pi += span;
 	c->held += span;
-	if (what(c) & HCA_ADV_mixed)
-		mix(a);
+	if (cq_what(c) & HCA_ADV_mixed)
+		held_mix(a);
 	if (early)
-		write_early(c, e);
+		held_write_early(c, e);
 }
 
 void adv_settle(struct nic_cq *c)
@@ -163,7 +163,7 @@ void adv_settle(struct nic_cq *c)
 		return;
 	cq_comp_flush(c);
 	while (c->adv->head != c->adv->tail)
-		write_head(c->adv);
+		held_write_head(c->adv);
 }
 
 uint32_t adv_cqes_due(struct adversary *adv)
@@ -172,8 +172,8 @@ uint32_t adv_cqes_due(struct adversary *adv)
 
 	for (struct adv_cq *a = adv->held; a; a = a->next) {
 		left += a->tail - a->head;
-		while (a->head != a->tail && at(a, a->head)->due <= adv->round)
-			write_head(a);
+		while (a->head != a->tail && held_at(a, a->head)->due <= adv->round)
+			held_write_head(a);
 	}
 	return left;
 }
@@ -185,7 +185,7 @@ uint32_t adv_session_max(struct nic_cq *c, uint32_t max, uint32_t to_end)
 	const uint64_t r = adv_random(&c->adv->rng);
 	const uint32_t n = r & 1 ? max : 1 + (uint32_t)((r >> 8) % max);
 
-	if (!(what(c) & HCA_ADV_sessions))
+	if (!(cq_what(c) & HCA_ADV_sessions))
 		return SPW_MIN(max, to_end);
 	return r & 6 ? SPW_MIN(n, to_end) : n; /* one of four goes on at the start of the ring */
 }
@@ -194,7 +194,7 @@ bool adv_stays_open(struct nic_cq *c)
 {
 	struct adv_cq *a = c->adv;
 
-	if (!(what(c) & HCA_ADV_sessions) || !c->comp->cnt)
+	if (!(cq_what(c) & HCA_ADV_sessions) || !c->comp->cnt)
 		return false;
 	if (!a->open_until)
 		a->open_until = c->nd->adv->round + adv_rounds(&a->rng);
@@ -206,14 +206,14 @@ bool adv_stays_open(struct nic_cq *c)
 
 bool adv_holds_one(struct nic_cq *c)
 {
-	return what(c) & HCA_ADV_sessions && adv_random(&c->adv->rng) & 1;
+	return cq_what(c) & HCA_ADV_sessions && adv_random(&c->adv->rng) & 1;
 }
 
 void adv_holes(struct nic_cq *c, const uint64_t *title, uint32_t cnt)
 {
 	uint8_t cqe[64];
 
-	if (!(what(c) & HCA_ADV_holes))
+	if (!(cq_what(c) & HCA_ADV_holes))
 		return;
 	memcpy(cqe, title, sizeof(cqe));
 	for (uint32_t i = 1; i < cnt; i++) {

@@ -62,7 +62,7 @@ void adv_writes_fini(struct nic_qp *q)
 
 /* ---- to memory ---- */
 
-static void place(struct nic_qp *q, struct held **at)
+static void piece_place(struct nic_qp *q, struct held **at)
 {
 	struct adv_writes *w = q->adv_writes;
 	struct held *h = *at;
@@ -83,7 +83,7 @@ static void place(struct nic_qp *q, struct held **at)
 void adv_writes_settle(struct nic_qp *q)
 {
 	while (q->adv_writes && q->adv_writes->first)
-		place(q, &q->adv_writes->first);
+		piece_place(q, &q->adv_writes->first);
 }
 
 void adv_writes_due(struct nic_qp *q)
@@ -96,19 +96,19 @@ void adv_writes_due(struct nic_qp *q)
 		if ((*at)->due > q->nd->adv->round)
 			at = &(*at)->next;
 		else
-			place(q, at);
+			piece_place(q, at);
 	}
 	q->nd->cur = NULL;
 }
 
 /* ---- held back ---- */
 
-static uint64_t later(const struct adversary *adv, struct adv_writes *w)
+static uint64_t piece_delay(const struct adversary *adv, struct adv_writes *w)
 {
 	return adv->round + adv_rounds(&w->rng);
 }
 
-static bool overlaps(const struct adv_writes *w, uint64_t va, uint32_t bytes)
+static bool piece_overlaps(const struct adv_writes *w, uint64_t va, uint32_t bytes)
 {
 	for (const struct held *h = w->first; h; h = h->next)
 		if (va < h->va + h->bytes && h->va < va + bytes)
@@ -117,7 +117,8 @@ static bool overlaps(const struct adv_writes *w, uint64_t va, uint32_t bytes)
 }
 
 /* Returns: false: enough is held back, or there is no memory. */
-static bool hold(struct nic_qp *q, uint64_t va, const uint8_t *from, uint32_t bytes, uint64_t due)
+static bool piece_hold(struct nic_qp *q, uint64_t va, const uint8_t *from, uint32_t bytes,
+		       uint64_t due)
 {
 	struct adv_writes *w = q->adv_writes;
 	struct held *h = w->held_cnt < HELD_MAX ? malloc(sizeof(*h) + bytes) : NULL;
@@ -145,16 +146,16 @@ void adv_write(struct nic_qp *q, uint8_t *to, const uint8_t *from, uint32_t byte
 	const uint32_t size = PIECE_MIN << adv_random(&w->rng) % PIECE_SIZES;
 	uint64_t va = q->wr_va;
 
-	if (overlaps(w, va, bytes))
+	if (piece_overlaps(w, va, bytes))
 		adv_writes_settle(q);
 	if (first)
-		w->due = adv->what & HCA_ADV_late_writes ? later(adv, w) : 0;
+		w->due = adv->what & HCA_ADV_late_writes ? piece_delay(adv, w) : 0;
 	for (uint32_t n; bytes; bytes -= n, va += n, from += n, to += n) {
-		const uint64_t due = splits ? SPW_MAX(w->due, later(adv, w)) : w->due;
+		const uint64_t due = splits ? SPW_MAX(w->due, piece_delay(adv, w)) : w->due;
 
 		n = splits ? SPW_MIN(bytes, size - ((uint32_t)(uintptr_t)to & (size - 1))) : bytes;
 		if (due > adv->round) {
-			if (hold(q, va, from, n, due))
+			if (piece_hold(q, va, from, n, due))
 				continue;
 			adv_writes_settle(q); /* what is behind it may not be in front */
 		}

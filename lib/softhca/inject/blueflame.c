@@ -30,7 +30,7 @@
 
 enum copy { COPY_EQUAL, COPY_PLAIN, COPY_PART, COPY_DIFFERS };
 
-static uint64_t wqe_word(const struct nic_qp *q, uint16_t idx, uint32_t i)
+static uint64_t copy_wqe_word(const struct nic_qp *q, uint16_t idx, uint32_t i)
 {
 	uint64_t w;
 
@@ -38,11 +38,12 @@ static uint64_t wqe_word(const struct nic_qp *q, uint16_t idx, uint32_t i)
 	return w;
 }
 
-static enum copy compare(const struct nic_qp *q, const uint64_t *half, uint16_t idx, uint32_t words)
+static enum copy copy_compare(const struct nic_qp *q, const uint64_t *half, uint16_t idx,
+			      uint32_t words)
 {
 	uint32_t same = 0;
 
-	while (same < words && spw_thr_load_rlx(&half[same]) == wqe_word(q, idx, same))
+	while (same < words && spw_thr_load_rlx(&half[same]) == copy_wqe_word(q, idx, same))
 		same++;
 	if (same == words)
 		return COPY_EQUAL;
@@ -53,15 +54,15 @@ static enum copy compare(const struct nic_qp *q, const uint64_t *half, uint16_t 
 }
 
 /* What the copy finally is. Words of a WQE that are 0 look as if they were there. */
-static enum copy settle(struct nic_dev *nd, const struct nic_qp *q, const uint64_t *half,
-			uint16_t idx, uint32_t words)
+static enum copy copy_await(struct nic_dev *nd, const struct nic_qp *q, const uint64_t *half,
+			    uint16_t idx, uint32_t words)
 {
 	const uint64_t since_ns = nic_now_ns();
 	enum copy is;
 	uint64_t waited_ns;
 
 	do {
-		is = compare(q, half, idx, words);
+		is = copy_compare(q, half, idx, words);
 		waited_ns = nic_now_ns() - since_ns;
 		spw_cpu_relax();
 	} while ((is == COPY_PLAIN && waited_ns < PLAIN_NS) ||
@@ -71,7 +72,7 @@ static enum copy settle(struct nic_dev *nd, const struct nic_qp *q, const uint64
 }
 
 /* Is this WQE of `blocks` all that was posted on the page since the NIC last looked? */
-static bool is_alone(const struct hca_qp *qp, uint32_t blocks)
+static bool copy_is_alone(const struct hca_qp *qp, uint32_t blocks)
 {
 	for (const struct hca_qp *p = qp->uar->qps; p; p = p->uar_next) {
 		const uint32_t want = p == qp ? blocks : 0;
@@ -95,8 +96,8 @@ void blueflame_check(struct nic_dev *nd, uint64_t *half)
 
 	if (!value || !qp || !qp->nic || !qp->sq_wqebb_cnt || (int16_t)(qp->nic->sq_ci - idx) > 0)
 		return;
-	is = settle(nd, qp->nic, half, idx, words);
-	if ((is == COPY_PART || is == COPY_DIFFERS) && is_alone(qp, (words + 7) / 8))
+	is = copy_await(nd, qp->nic, half, idx, words);
+	if ((is == COPY_PART || is == COPY_DIFFERS) && copy_is_alone(qp, (words + 7) / 8))
 		spw_thr_count(&nd->strict.copy, 1u);
 	for (uint32_t i = 8; i < COPY_WORDS_MAX; i++) /* run/doorbell.c clears the first eight */
 		spw_thr_store_rlx(&half[i], 0ull);

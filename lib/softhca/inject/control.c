@@ -184,7 +184,7 @@ static void status_text(const struct nic_dev *nd, char *answer, size_t bytes)
 }
 
 /* Numbers of all objects of one table: " cq=1,2". */
-static size_t list_numbers(const struct hca_tbl *t, const char *what,
+static size_t objects_list(const struct hca_tbl *t, const char *what,
 			   uint32_t (*number)(const void *obj), char *text, size_t bytes)
 {
 	size_t n = 0;
@@ -216,9 +216,9 @@ static void objects_text(const struct nic_dev *nd, char *answer, size_t bytes)
 {
 	size_t n = (size_t)snprintf(answer, bytes, "ok");
 
-	n += list_numbers(&nd->dev->cqs, "cq", cq_number, answer + n, bytes - n);
-	n += list_numbers(&nd->dev->qps, "qp", qp_number, answer + n, bytes - n);
-	n += list_numbers(&nd->dev->mrs, "mr", mr_number, answer + n, bytes - n);
+	n += objects_list(&nd->dev->cqs, "cq", cq_number, answer + n, bytes - n);
+	n += objects_list(&nd->dev->qps, "qp", qp_number, answer + n, bytes - n);
+	n += objects_list(&nd->dev->mrs, "mr", mr_number, answer + n, bytes - n);
 	answer[SPW_MIN(n, bytes - 2)] = '\n';
 	answer[SPW_MIN(n, bytes - 2) + 1] = '\0';
 }

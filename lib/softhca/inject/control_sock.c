@@ -14,7 +14,7 @@
  *                   +--- client closed, too slow, or a line too long: close ---+
  *
  * Names. The first device binds PATH; others, of any process, find it in use and bind
- * PATH.DEVICE.PID. A socket file outlives a process that was killed: is_stale finds out by
+ * PATH.DEVICE.PID. A socket file outlives a process that was killed: control_is_stale finds out by
  * connecting.
  */
 #include <errno.h>
@@ -47,7 +47,7 @@ struct control {
 };
 
 /* Waits until fd is readable. Returns 0; -1 if the thread has to end. */
-static int wait_for(const struct control *c, int fd)
+static int control_wait(const struct control *c, int fd)
 {
 	struct pollfd p[2] = {{.fd = fd, .events = POLLIN},
 			      {.fd = c->stop_fd[0], .events = POLLIN}};
@@ -59,7 +59,7 @@ static int wait_for(const struct control *c, int fd)
 }
 
 /* Drops a client that does not read its answer within REPLY_MS: others wait for their turn. */
-static int reply(const struct control *c, int fd, const char *text)
+static int control_reply(const struct control *c, int fd, const char *text)
 {
 	size_t left = strlen(text);
 
@@ -86,12 +86,12 @@ static int reply(const struct control *c, int fd, const char *text)
 
 /* Several lines may arrive at once, and one in several pieces. nic_control takes the lock and may
  * wait for the NIC's round to end. */
-static void serve(struct control *c, int fd)
+static void control_serve(struct control *c, int fd)
 {
 	char line[512], answer[4096];
 	size_t fill = 0;
 
-	while (wait_for(c, fd) == 0) {
+	while (control_wait(c, fd) == 0) {
 		const ssize_t n = recv(fd, line + fill, sizeof(line) - 1 - fill, 0);
 		char *nl;
 
@@ -102,7 +102,7 @@ static void serve(struct control *c, int fd)
 		while ((nl = strchr(line, '\n'))) {
 			*nl = '\0';
 			nic_control(c->nd->dev, line, answer, sizeof(answer));
-			if (reply(c, fd, answer))
+			if (control_reply(c, fd, answer))
 				return;
 			fill -= (size_t)(nl + 1 - line);
 			memmove(line, nl + 1, fill + 1);
@@ -117,7 +117,7 @@ static void *control_main(void *arg)
 {
 	struct control *c = arg;
 
-	while (wait_for(c, c->fd) == 0) {
+	while (control_wait(c, c->fd) == 0) {
 		const int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd < 0) {
@@ -125,14 +125,14 @@ static void *control_main(void *arg)
 				nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 			continue;
 		}
-		serve(c, fd);
+		control_serve(c, fd);
 		close(fd);
 	}
 	return NULL;
 }
 
 /* Was the socket left by a process that was killed? It is this user's, and nobody listens. */
-static bool is_stale(const struct sockaddr_un *a)
+static bool control_is_stale(const struct sockaddr_un *a)
 {
 	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat st;
@@ -148,7 +148,7 @@ static bool is_stale(const struct sockaddr_un *a)
 
 /* Serialises the replacement of a stale socket: a lock on the folder, which leaves no file behind.
  */
-static int folder_lock(const char *path)
+static int control_folder_lock(const char *path)
 {
 	char folder[108];
 	char *slash;
@@ -166,12 +166,12 @@ static int folder_lock(const char *path)
 
 /* Between the test and unlink() no other process may bind the name: all of them hold the folder's
  * lock here. If the lock cannot be had, binding is tried nevertheless. */
-static int bind_fresh(int fd, const struct sockaddr_un *a)
+static int control_bind_fresh(int fd, const struct sockaddr_un *a)
 {
-	const int lock = folder_lock(a->sun_path);
+	const int lock = control_folder_lock(a->sun_path);
 	int rc, err;
 
-	if (is_stale(a))
+	if (control_is_stale(a))
 		unlink(a->sun_path);
 	rc = fchmod(fd, 0600); /* bind(2) gives it to the name, less the umask: never to others */
 	rc = rc ? rc : bind(fd, (const struct sockaddr *)a, sizeof(*a));
@@ -183,7 +183,7 @@ static int bind_fresh(int fd, const struct sockaddr_un *a)
 }
 
 /* c->path is what control_close and control_leave remove: only what was bound. */
-static int bind_at(struct control *c, const char *path)
+static int control_bind(struct control *c, const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 
@@ -194,7 +194,7 @@ static int bind_at(struct control *c, const char *path)
 	c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (c->fd < 0)
 		return spw_err(errno, "control socket %s: %s", path, strerror(errno));
-	if (bind_fresh(c->fd, &a))
+	if (control_bind_fresh(c->fd, &a))
 		return spw_err(errno, "control socket %s: %s", path, strerror(errno));
 	strcpy(c->path, path);
 	return 0;
@@ -213,12 +213,12 @@ int control_open(struct nic_dev *nd, const char *path)
 	c->nd = nd;
 	c->fd = c->stop_fd[0] = c->stop_fd[1] = -1;
 	nd->control = c;
-	rc = bind_at(c, path);
+	rc = control_bind(c, path);
 	if (rc == -EADDRINUSE) {
 		close(c->fd);
 		snprintf(other, sizeof(other), "%.100s.%s.%d", path, nd->dev->id.name,
 			 (int)getpid());
-		rc = bind_at(c, other);
+		rc = control_bind(c, other);
 		if (!rc)
 			spw_warn("%s: its control socket is %s; %s is another's", nd->dev->id.name,
 				 other, path);

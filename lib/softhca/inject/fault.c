@@ -5,7 +5,7 @@
  * fault_frame.c.
  *
  *   config fault=   --+                           at=TIME:COMMAND --> run/dev.c, when it is due
- *   control socket  --+--> fault_set: set_word --> struct fault --> fault_frame.c
+ *   control socket  --+--> fault_set: fault_set_word --> struct fault --> fault_frame.c
  *
  * softhca-check links this file to check a configuration before a program runs.
  */
@@ -41,7 +41,7 @@ int64_t fault_time_ns(const char *text)
 }
 
 /* The condition is written so that NaN fails it. */
-static int set_prob(double *p, const char *word, const char *text)
+static int fault_set_share(double *p, const char *word, const char *text)
 {
 	char *end;
 	const double v = strtod(text, &end);
@@ -52,7 +52,7 @@ static int set_prob(double *p, const char *word, const char *text)
 	return 0;
 }
 
-static int set_delay(struct fault *f, char *text)
+static int fault_set_delay(struct fault *f, char *text)
 {
 	char *colon = strchr(text, ':');
 	int64_t ns;
@@ -66,13 +66,13 @@ static int set_delay(struct fault *f, char *text)
 		return spw_err(EINVAL, "fault delay: \"%s\" is not a time; use ns, us, ms or s",
 			       colon + 1);
 	f->delay_ns = (uint64_t)ns;
-	return set_prob(&f->delay, "delay", text);
+	return fault_set_share(&f->delay, "delay", text);
 }
 
 /* The port's state is looked at every 20 ms (port/link.c), and a link takes longer to train. */
 #define FLAP_MIN_NS 50000000
 
-static int set_flap(struct fault *f, const char *text)
+static int fault_set_flap(struct fault *f, const char *text)
 {
 	char down[32] = "", up[32] = "";
 	int64_t down_ns, up_ns;
@@ -94,7 +94,7 @@ static int set_flap(struct fault *f, const char *text)
 	return 0;
 }
 
-static bool is_number(const char *text)
+static bool text_is_number(const char *text)
 {
 	char *end;
 
@@ -102,7 +102,7 @@ static bool is_number(const char *text)
 	return isdigit((unsigned char)*text) && !*end;
 }
 
-static bool arg_fits(enum fault_arg kind, const char *arg)
+static bool command_arg_fits(enum fault_arg kind, const char *arg)
 {
 	switch (kind) {
 	case FAULT_ARG_NONE:
@@ -110,16 +110,16 @@ static bool arg_fits(enum fault_arg kind, const char *arg)
 	case FAULT_ARG_TIME:
 		return fault_time_ns(arg) >= 0;
 	case FAULT_ARG_NUMBER:
-		return is_number(arg);
+		return text_is_number(arg);
 	case FAULT_ARG_MAYBE_NUMBER:
-		return !*arg || is_number(arg);
+		return !*arg || text_is_number(arg);
 	default:
 		return true;
 	}
 }
 
 /* A wrong command is refused now: when it is due, nobody reads the answer. */
-static int check_command(const char *what)
+static int command_check(const char *what)
 {
 	static const struct {
 		const char *name;
@@ -133,7 +133,7 @@ static int check_command(const char *what)
 
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(command); i++)
 		if (strlen(command[i].name) == n && strncmp(what, command[i].name, n) == 0)
-			return arg_fits(command[i].arg, what + n + (what[n] == '='))
+			return command_arg_fits(command[i].arg, what + n + (what[n] == '='))
 				       ? 0
 				       : spw_err(EINVAL, "fault at=: \"%s\" is not %s=%s", what,
 						 command[i].name,
@@ -143,7 +143,7 @@ static int check_command(const char *what)
 }
 
 /* The command itself runs when it is due (run/dev.c). */
-static int set_at(struct fault *f, char *text)
+static int fault_set_at(struct fault *f, char *text)
 {
 	char *colon = strchr(text, ':');
 	int64_t ns;
@@ -158,7 +158,7 @@ static int set_at(struct fault *f, char *text)
 	if (ns < 0)
 		return spw_err(EINVAL, "fault at=%s: TIME is not a time; use ns, us, ms or s",
 			       text);
-	if (check_command(colon + 1))
+	if (command_check(colon + 1))
 		return -EINVAL;
 	f->at[f->at_cnt].ns = (uint64_t)ns;
 	strcpy(f->at[f->at_cnt].what, colon + 1);
@@ -167,7 +167,7 @@ static int set_at(struct fault *f, char *text)
 }
 
 /* The errno in "COMMAND:ERRNO"; 0 if the word is for another command or names none. */
-static int fail_of(const char *word, const char *command)
+static int fault_errno(const char *word, const char *command)
 {
 	const size_t n = strlen(command);
 
@@ -186,13 +186,13 @@ int fault_fail(const struct fault *f, const char *command)
 	int e = 0;
 
 	for (uint32_t i = 0; i < f->fail_cnt && !e; i++)
-		e = fail_of(f->fail[i], command);
+		e = fault_errno(f->fail[i], command);
 	return e;
 }
 
 /* fail= adds to the list; the errno is resolved at each command again, so that the word is all
  * there is to store. */
-static int set_fail(struct fault *f, const char *text)
+static int fault_set_fail(struct fault *f, const char *text)
 {
 	char command[32] = "";
 
@@ -201,7 +201,7 @@ static int set_fail(struct fault *f, const char *text)
 		return 0;
 	}
 	if (f->fail_cnt == FAULT_FAIL_MAX || sscanf(text, "%31[a-z_]", command) != 1 ||
-	    !fail_of(text, command))
+	    !fault_errno(text, command))
 		return spw_err(EINVAL,
 			       "fault fail=%s: use fail=COMMAND:ERRNO, as in "
 			       "fail=create_flow:EPERM (at most %u), or fail=none",
@@ -212,7 +212,7 @@ static int set_fail(struct fault *f, const char *text)
 
 /* The index in name[] is enum fault_wq; "late:" and "early:" are followed by a time, the others by
  * nothing. */
-static int set_wq_fatal(struct fault *f, const char *text)
+static int fault_set_wq_fatal(struct fault *f, const char *text)
 {
 	static const char *const name[] = {"plain", "late:", "early:", "none"};
 	uint32_t i = 0;
@@ -234,7 +234,7 @@ static int set_wq_fatal(struct fault *f, const char *text)
 	return 0;
 }
 
-static int set_flush(struct fault *f, const char *text)
+static int fault_set_flush(struct fault *f, const char *text)
 {
 	f->no_flush = strcmp(text, "none") == 0;
 	if (!f->no_flush && strcmp(text, "plain"))
@@ -243,7 +243,7 @@ static int set_flush(struct fault *f, const char *text)
 }
 
 /* Gb/s; "none": 0. */
-static int set_gbps(uint32_t *mbps, const char *word, const char *text)
+static int fault_set_gbps(uint32_t *mbps, const char *word, const char *text)
 {
 	char *end;
 	const double v = strtod(text, &end);
@@ -257,7 +257,7 @@ static int set_gbps(uint32_t *mbps, const char *word, const char *text)
 	return 0;
 }
 
-static int set_speed(uint32_t *mbps, const char *text)
+static int fault_set_speed(uint32_t *mbps, const char *text)
 {
 	*mbps = 0;
 	if (strcmp(text, "none") == 0 || hca_cfg_speed(text, mbps))
@@ -265,7 +265,7 @@ static int set_speed(uint32_t *mbps, const char *text)
 	return spw_err(EINVAL, "fault link-speed=%s: " HCA_SPEEDS ", or none", text);
 }
 
-static int set_log(struct fault *f, const char *path)
+static int fault_set_log(struct fault *f, const char *path)
 {
 	int rc;
 
@@ -279,7 +279,7 @@ static int set_log(struct fault *f, const char *path)
 /* A word adds to what is set: "fault=" on the control socket changes one thing and leaves the
  * others. seed= starts the numbers of frames again, so that a test can repeat itself in one
  * process. */
-static int set_word(struct fault *f, char *word)
+static int fault_set_word(struct fault *f, char *word)
 {
 	const struct {
 		const char *name;
@@ -292,25 +292,25 @@ static int set_word(struct fault *f, char *word)
 		*eq++ = '\0';
 	for (unsigned i = 0; eq && i < SPW_ARRAY_CNT(probs); i++)
 		if (strcmp(word, probs[i].name) == 0)
-			return set_prob(probs[i].p, word, eq);
+			return fault_set_share(probs[i].p, word, eq);
 	if (eq && strcmp(word, "delay") == 0)
-		return set_delay(f, eq);
+		return fault_set_delay(f, eq);
 	if (eq && strcmp(word, "flap") == 0)
-		return set_flap(f, eq);
+		return fault_set_flap(f, eq);
 	if (eq && strcmp(word, "at") == 0)
-		return set_at(f, eq);
+		return fault_set_at(f, eq);
 	if (eq && strcmp(word, "fail") == 0)
-		return set_fail(f, eq);
+		return fault_set_fail(f, eq);
 	if (eq && strcmp(word, "wq-fatal") == 0)
-		return set_wq_fatal(f, eq);
+		return fault_set_wq_fatal(f, eq);
 	if (eq && strcmp(word, "flush") == 0)
-		return set_flush(f, eq);
+		return fault_set_flush(f, eq);
 	if (eq && strcmp(word, "link-speed") == 0)
-		return set_speed(&f->link_mbps, eq);
+		return fault_set_speed(&f->link_mbps, eq);
 	if (eq && strcmp(word, "port-rate") == 0)
-		return set_gbps(&f->port_mbps, word, eq);
+		return fault_set_gbps(&f->port_mbps, word, eq);
 	if (eq && strcmp(word, "log") == 0)
-		return set_log(f, eq);
+		return fault_set_log(f, eq);
 	if (eq && strcmp(word, "seed") == 0) {
 		f->seed = strtoull(eq, NULL, 0);
 		f->frame = 0;
@@ -327,7 +327,7 @@ static int set_word(struct fault *f, char *word)
 }
 
 /* Derived, so that the data path asks one flag. Frames that are still queued keep it set. */
-static void on_derive(struct fault *f)
+static void fault_derive_on(struct fault *f)
 {
 	f->on = f->loss > 0 || f->dup > 0 || f->reorder > 0 || f->corrupt > 0 || f->delay > 0 ||
 		f->queued_cnt > 0 || f->link_down;
@@ -336,7 +336,7 @@ static void on_derive(struct fault *f)
 void fault_link_set(struct fault *f, bool up)
 {
 	f->link_down = !up;
-	on_derive(f);
+	fault_derive_on(f);
 }
 
 /* After an error the words before the wrong one are in force. */
@@ -349,8 +349,8 @@ int fault_set(struct fault *f, const char *text)
 		return spw_err(EINVAL, "fault: longer than %zu characters", sizeof(copy) - 1);
 	strcpy(copy, text);
 	for (char *w = strtok_r(copy, ",", &save); w && !rc; w = strtok_r(NULL, ",", &save))
-		rc = set_word(f, w);
-	on_derive(f);
+		rc = fault_set_word(f, w);
+	fault_derive_on(f);
 	return rc;
 }
 

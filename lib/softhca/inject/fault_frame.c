@@ -25,7 +25,7 @@ static const char *const hit_name[] = {FAULT_HITS(X)};
 #undef X
 
 /* A number in [0,1): splitmix64 of (seed, frame, which decision). */
-static double dice_of(const struct fault *f, uint64_t frame, uint32_t which)
+static double fault_dice_of(const struct fault *f, uint64_t frame, uint32_t which)
 {
 	uint64_t z = f->seed * 0x9e3779b97f4a7c15ull + frame * 8 + which + 1;
 
@@ -37,23 +37,23 @@ static double dice_of(const struct fault *f, uint64_t frame, uint32_t which)
 
 /* The decisions of one frame are numbered 0 to 7; arriving and RoCE frames have counts of their
  * own. */
-static double dice(const struct fault *f, uint32_t which)
+static double fault_dice(const struct fault *f, uint32_t which)
 {
-	return dice_of(f, f->frame, which);
+	return fault_dice_of(f, f->frame, which);
 }
 
 bool fault_discards(struct fault *f)
 {
-	return dice_of(f, f->rx_frame++, 7) < f->discard;
+	return fault_dice_of(f, f->rx_frame++, 7) < f->discard;
 }
 
 bool fault_marks(struct fault *f)
 {
-	return dice_of(f, 1ull << 40 | f->roce_frame++, 7) < f->ecn;
+	return fault_dice_of(f, 1ull << 40 | f->roce_frame++, 7) < f->ecn;
 }
 
 /* A log that cannot be written stops; the counters go on. */
-static void hit(struct fault *f, enum fault_hit which, uint32_t len)
+static void fault_hit_count(struct fault *f, enum fault_hit which, uint32_t len)
 {
 	char line[64];
 	int n;
@@ -80,7 +80,7 @@ uint8_t *fault_tx_reserve(struct fault *f, struct cable *c, const uint8_t *dmac,
 }
 
 /* Returns: false: no room. */
-static bool put(struct cable *c, const uint8_t *frame, uint32_t len)
+static bool fault_put(struct cable *c, const uint8_t *frame, uint32_t len)
 {
 	uint8_t *p = cable_tx_reserve(c, frame, len);
 
@@ -92,7 +92,7 @@ static bool put(struct cable *c, const uint8_t *frame, uint32_t len)
 }
 
 /* False if there is no room: the frame then goes on as if the fault had not hit it. */
-static bool queue_frame(struct fault *f, const uint8_t *frame, uint32_t len, uint64_t due_ns,
+static bool fault_queue(struct fault *f, const uint8_t *frame, uint32_t len, uint64_t due_ns,
 			uint64_t due_frame)
 {
 	struct fault_queued *h = &f->queued[f->queued_cnt];
@@ -117,30 +117,30 @@ void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uin
 		     uint64_t now_ns)
 {
 	if (f->link_down) {
-		hit(f, FAULT_HIT_DOWN, len);
+		fault_hit_count(f, FAULT_HIT_DOWN, len);
 		c->stat.tx_dropped++;
-	} else if (dice(f, 0) < f->loss) {
-		hit(f, FAULT_HIT_LOST, len);
-	} else if (dice(f, 1) < f->reorder &&
-		   queue_frame(f, frame, len, now_ns + 1000000,
-			       f->frame + 1 + (uint64_t)(dice(f, 2) * 4))) {
-		hit(f, FAULT_HIT_REORDER, len);
-	} else if (dice(f, 3) < f->delay &&
-		   queue_frame(f, frame, len, now_ns + f->delay_ns, UINT64_MAX)) {
-		hit(f, FAULT_HIT_DELAY, len);
+	} else if (fault_dice(f, 0) < f->loss) {
+		fault_hit_count(f, FAULT_HIT_LOST, len);
+	} else if (fault_dice(f, 1) < f->reorder &&
+		   fault_queue(f, frame, len, now_ns + 1000000,
+			       f->frame + 1 + (uint64_t)(fault_dice(f, 2) * 4))) {
+		fault_hit_count(f, FAULT_HIT_REORDER, len);
+	} else if (fault_dice(f, 3) < f->delay &&
+		   fault_queue(f, frame, len, now_ns + f->delay_ns, UINT64_MAX)) {
+		fault_hit_count(f, FAULT_HIT_DELAY, len);
 	} else {
-		if (dice(f, 4) < f->corrupt) {
-			const uint32_t bit = (uint32_t)(dice(f, 5) * (len * 8 - 14 * 8));
+		if (fault_dice(f, 4) < f->corrupt) {
+			const uint32_t bit = (uint32_t)(fault_dice(f, 5) * (len * 8 - 14 * 8));
 
 			/* Not in the addresses: a switch would lose the frame. */
 			f->buf[14 + bit / 8] ^= (uint8_t)(1u << bit % 8);
-			hit(f, FAULT_HIT_CORRUPT, len);
+			fault_hit_count(f, FAULT_HIT_CORRUPT, len);
 		}
 		memcpy(f->room, frame, len);
 		cable_tx_commit(c, 0);
-		if (dice(f, 6) < f->dup) {
-			hit(f, FAULT_HIT_DUP, len);
-			c->stat.tx_dropped += !put(c, frame, len);
+		if (fault_dice(f, 6) < f->dup) {
+			fault_hit_count(f, FAULT_HIT_DUP, len);
+			c->stat.tx_dropped += !fault_put(c, frame, len);
 		}
 	}
 	f->frame++;
@@ -160,7 +160,7 @@ uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 			i++;
 			continue;
 		}
-		if (!put(c, h->data, h->len))
+		if (!fault_put(c, h->data, h->len))
 			break;
 		if (trail_on())
 			trail_held(h->data, h->len);
@@ -176,7 +176,7 @@ uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 void fault_leave(struct fault *f, struct cable *c)
 {
 	for (uint32_t i = 0; i < f->queued_cnt; i++)
-		c->stat.tx_dropped += !put(c, f->queued[i].data, f->queued[i].len);
+		c->stat.tx_dropped += !fault_put(c, f->queued[i].data, f->queued[i].len);
 	f->queued_cnt = 0;
 	f->loss = f->dup = f->reorder = f->corrupt = f->delay = 0;
 	f->on = f->link_down;

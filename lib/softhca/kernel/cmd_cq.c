@@ -50,7 +50,7 @@ struct cq_req {
 
 /* libmlx5's part of a request. Compression exists for CQEs of 64 bytes only, and in the formats
  * that the card reports. */
-static int drv_check(const struct hca_card *card, const struct mlx5_ib_create_cq *drv)
+static int cq_drv_check(const struct hca_card *card, const struct mlx5_ib_create_cq *drv)
 {
 	if (drv->flags & ~DRV_FLAGS_KNOWN || drv->reserved0 || drv->reserved1)
 		return -EINVAL;
@@ -64,7 +64,7 @@ static int drv_check(const struct hca_card *card, const struct mlx5_ib_create_cq
 	return 0;
 }
 
-static int umem_ring(uint64_t buf, uint64_t bytes, uint64_t db)
+static int cq_umem_ring(uint64_t buf, uint64_t bytes, uint64_t db)
 {
 	if (db & 7)
 		return -EINVAL;
@@ -126,13 +126,13 @@ static int cq_make(struct uv_call *c, const struct cq_req *req, struct hca_cq **
 		return -EINVAL;
 	if (req->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN && !card->cq_ignore_overrun)
 		return -EOPNOTSUPP;
-	rc = drv_check(card, drv);
+	rc = cq_drv_check(card, drv);
 	if (rc)
 		return rc;
 	if (!(drv->flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) || !uar)
 		return -EINVAL;
-	rc = umem_ring(drv->buf_addr, (uint64_t)spw_pow2_ceil32(req->cqe + 1) * drv->cqe_size,
-		       drv->db_addr);
+	rc = cq_umem_ring(drv->buf_addr, (uint64_t)spw_pow2_ceil32(req->cqe + 1) * drv->cqe_size,
+			  drv->db_addr);
 	if (rc)
 		return rc;
 	if (req->channel_fd >= 0 && !(ch = hca_channel_get(c->ctx, req->channel_fd)))

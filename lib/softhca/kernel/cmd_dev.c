@@ -103,7 +103,7 @@ int cmd_get_context(struct uv_call *c)
 
 /* ---- device ---- */
 
-static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device_resp *r)
+static void device_fill(const struct hca_dev *dev, struct ib_uverbs_query_device_resp *r)
 {
 	*r = (struct ib_uverbs_query_device_resp){
 		.fw_ver = hca_fw_ver(dev),
@@ -171,11 +171,11 @@ static void device_uhw_reply(struct uv_call *c)
 
 int cmd_query_device(struct uv_call *c)
 {
-	fill_device(c->ctx->dev, c->out);
+	device_fill(c->ctx->dev, c->out);
 	return 0;
 }
 
-static void fill_raw(const struct hca_card *card, struct ib_uverbs_ex_query_device_resp *r)
+static void device_fill_raw(const struct hca_card *card, struct ib_uverbs_ex_query_device_resp *r)
 {
 	r->raw_packet_caps = card->raw_caps;
 	if (card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS)
@@ -206,8 +206,8 @@ int cmd_ex_query_device(struct uv_call *c)
 		r.timestamp_mask = card->clock_mask;
 		r.hca_core_clock = card->clock_khz;
 	}
-	fill_raw(card, &r);
-	fill_device(c->ctx->dev, &r.base);
+	device_fill_raw(card, &r);
+	device_fill(c->ctx->dev, &r.base);
 	r.device_cap_flags_ex |= r.base.device_cap_flags;
 	memcpy(c->out, &r, r.response_length);
 	device_uhw_reply(c);

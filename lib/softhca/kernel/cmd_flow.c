@@ -6,7 +6,7 @@
  * Linux drivers/infiniband/core/uverbs_cmd.c (create_flow), ibv_create_flow(3).
  *
  *   request: attr | spec | spec | ...     each spec: type, size, value, mask
- *      specs_read --> spec_add --> put_filter: one value and one mask per header
+ *      specs_read --> spec_match_add --> spec_filter_put: one value and one mask per header
  *   dev->flows --> rule (priority 0, oldest) --> rule --> ...        in this order
  *
  * A field that the NIC does not compare is refused, never ignored: a rule that matches more than it
@@ -34,7 +34,8 @@ enum { FLAG_DONT_TRAP = 2, FLAG_EGRESS = 4, FLAG_ALL = 6 };
 
 /* Copies value and mask of one spec; the value is masked. The filter of an older or newer library
  * may be shorter or longer than ours; mask bytes beyond ours must be 0. */
-static int put_filter(void *val, void *mask, const struct ib_uverbs_flow_spec_hdr *h, size_t bytes)
+static int spec_filter_put(void *val, void *mask, const struct ib_uverbs_flow_spec_hdr *h,
+			   size_t bytes)
 {
 	size_t sent = (h->size - sizeof(*h)) / 2;
 	const uint8_t *v = (const uint8_t *)h + sizeof(*h), *m = v + sent;
@@ -53,9 +54,9 @@ static int put_filter(void *val, void *mask, const struct ib_uverbs_flow_spec_hd
 	return 0;
 }
 
-#define PUT(f, h, member)                                                \
-	put_filter(&(f)->match.val.member, &(f)->match.mask.member, (h), \
-		   sizeof((f)->match.val.member))
+#define PUT(f, h, member)                                                     \
+	spec_filter_put(&(f)->match.val.member, &(f)->match.mask.member, (h), \
+			sizeof((f)->match.val.member))
 
 /* One network header per rule. Fields that the NIC does not compare are EOPNOTSUPP unless their
  * mask is 0. */
@@ -76,7 +77,7 @@ static int spec_l3(struct hca_flow *f, const struct ib_uverbs_flow_spec_hdr *h)
 	return !rc && f->match.mask.ipv6.hop_limit ? -EOPNOTSUPP : rc;
 }
 
-static int spec_add(struct hca_flow *f, const struct ib_uverbs_flow_spec_hdr *h)
+static int spec_match_add(struct hca_flow *f, const struct ib_uverbs_flow_spec_hdr *h)
 {
 	const struct ib_uverbs_flow_spec_action_tag *tag = (const void *)h;
 
@@ -120,14 +121,14 @@ static int specs_read(struct hca_flow *f, const struct ib_uverbs_flow_attr *attr
 
 		if (left < sizeof(*h) || h->size < sizeof(*h) || h->size > left || h->reserved)
 			return -EINVAL;
-		rc = spec_add(f, h);
+		rc = spec_match_add(f, h);
 		at += SPW_ALIGN_UP((uint32_t)h->size, 8u);
 		left -= SPW_MIN(left, SPW_ALIGN_UP((uint32_t)h->size, 8u));
 	}
 	return rc ? rc : left ? -EINVAL : 0;
 }
 
-static int attr_check(const struct ib_uverbs_flow_attr *a)
+static int flow_attr_check(const struct ib_uverbs_flow_attr *a)
 {
 	bool dflt = a->type == FLOW_ALL_DEFAULT || a->type == FLOW_MC_DEFAULT;
 
@@ -142,7 +143,7 @@ static int attr_check(const struct ib_uverbs_flow_attr *a)
 }
 
 /* Behind all rules of the same priority: of two that match, the older one wins. */
-static void rule_insert(struct hca_dev *dev, struct hca_flow *f)
+static void flow_insert(struct hca_dev *dev, struct hca_flow *f)
 {
 	struct hca_flow **at = &dev->flows;
 
@@ -160,7 +161,7 @@ int cmd_ex_create_flow(struct uv_call *c)
 	struct ib_uverbs_create_flow_resp *resp = c->out;
 	struct hca_qp *qp = hca_obj_find(c->ctx, HCA_QP, req->qp_handle);
 	struct hca_flow *f;
-	int rc = attr_check(&req->flow_attr);
+	int rc = flow_attr_check(&req->flow_attr);
 
 	if (req->comp_mask)
 		return -EINVAL;
@@ -185,7 +186,7 @@ int cmd_ex_create_flow(struct uv_call *c)
 		return rc;
 	}
 	qp->o.use_cnt++;
-	rule_insert(c->ctx->dev, f);
+	flow_insert(c->ctx->dev, f);
 	resp->flow_handle = f->o.handle;
 	return 0;
 }

@@ -29,7 +29,7 @@
 
 enum { REREG_TRANS = 1, REREG_PD = 2, REREG_ACCESS = 4, REREG_ALL = 7 };
 
-static int access_check(uint32_t access)
+static int mr_access_check(uint32_t access)
 {
 	/* A region that peers may write must be writable for its owner. */
 	if (access & ACCESS_REMOTE_WRITES && !(access & IB_UVERBS_ACCESS_LOCAL_WRITE))
@@ -38,26 +38,26 @@ static int access_check(uint32_t access)
 	return access & ~(uint32_t)ACCESS_KNOWN ? -EOPNOTSUPP : 0;
 }
 
-static bool writes(uint32_t access)
+static bool access_writes(uint32_t access)
 {
 	return access & (IB_UVERBS_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITES);
 }
 
-static int map_app(const struct hca_mr_req *req, struct hca_mr *mr)
+static int mr_map_app(const struct hca_mr_req *req, struct hca_mr *mr)
 {
 	/* As in Linux, address and iova must have the same offset in the page. */
 	uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 
 	if ((req->start & in_page) != (req->iova & in_page))
 		return -EINVAL;
-	if (hca_umem_check(req->start, req->length, writes(req->access)))
+	if (hca_umem_check(req->start, req->length, access_writes(req->access)))
 		return -EFAULT;
 	mr->host = (uint8_t *)(uintptr_t)req->start;
 	return 0;
 }
 
 /* A dma-buf reports its size through lseek only. Returns: 0: unknown. */
-static uint64_t fd_bytes(int fd)
+static uint64_t dmabuf_bytes(int fd)
 {
 	struct stat st;
 	off_t end;
@@ -70,11 +70,11 @@ static uint64_t fd_bytes(int fd)
 
 /* The mapping is ours, so the application may close its descriptor or unmap its own. Pages are
  * mapped from the page that start lies in. */
-static int map_dmabuf(const struct hca_mr_req *req, struct hca_mr *mr)
+static int mr_map_dmabuf(const struct hca_mr_req *req, struct hca_mr *mr)
 {
 	uint64_t in_page = req->start & ((uint64_t)sysconf(_SC_PAGESIZE) - 1),
-		 bytes = fd_bytes(req->fd);
-	int prot = PROT_READ | (writes(req->access) ? PROT_WRITE : 0);
+		 bytes = dmabuf_bytes(req->fd);
+	int prot = PROT_READ | (access_writes(req->access) ? PROT_WRITE : 0);
 	void *p;
 
 	if (bytes && req->start + req->length > bytes)
@@ -89,7 +89,7 @@ static int map_dmabuf(const struct hca_mr_req *req, struct hca_mr *mr)
 	return 0;
 }
 
-static int map_range(const struct hca_mr_req *req, struct hca_mr *mr)
+static int mr_map_range(const struct hca_mr_req *req, struct hca_mr *mr)
 {
 	if (req->length == 0 || req->start + req->length < req->start)
 		return -EINVAL;
@@ -97,10 +97,10 @@ static int map_range(const struct hca_mr_req *req, struct hca_mr *mr)
 	mr->length_bytes = req->length;
 	mr->iova = req->iova;
 	mr->access = req->access;
-	return req->fd < 0 ? map_app(req, mr) : map_dmabuf(req, mr);
+	return req->fd < 0 ? mr_map_app(req, mr) : mr_map_dmabuf(req, mr);
 }
 
-static void unmap_range(struct hca_mr *mr)
+static void mr_unmap_range(struct hca_mr *mr)
 {
 	if (mr->map)
 		munmap(mr->map, mr->map_bytes);
@@ -108,7 +108,7 @@ static void unmap_range(struct hca_mr *mr)
 }
 
 /* Each key of an index has another tag than the one before: a stale key does not match. */
-static void new_key(struct hca_mr *mr, uint32_t idx)
+static void mr_new_key(struct hca_mr *mr, uint32_t idx)
 {
 	mr->key = idx << 8 | ++mr->o.ctx->dev->mrs.tag[idx];
 }
@@ -120,7 +120,7 @@ int hca_mr_make(struct hca_ctx *ctx, const struct hca_mr_req *req, struct hca_mr
 	struct hca_pd *pd = hca_obj_find(ctx, HCA_PD, req->pd_handle);
 	struct hca_mr *mr;
 	uint32_t idx;
-	int rc = access_check(req->access);
+	int rc = mr_access_check(req->access);
 
 	if (rc)
 		return rc;
@@ -129,20 +129,20 @@ int hca_mr_make(struct hca_ctx *ctx, const struct hca_mr_req *req, struct hca_mr
 	mr = hca_obj_new(ctx, HCA_MR, sizeof(*mr), 0);
 	if (!mr)
 		return -ENOMEM;
-	rc = map_range(req, mr);
+	rc = mr_map_range(req, mr);
 	if (rc)
 		goto err_obj;
 	rc = req->fd < 0 ? hca_obj_pin(&mr->o, req->start, req->length) : 0;
 	rc = rc ? rc : hca_tbl_add(&ctx->dev->mrs, mr, MR_FIRST_IDX, CAP_MR_LOG2, &idx);
 	if (rc)
 		goto err_map;
-	new_key(mr, idx);
+	mr_new_key(mr, idx);
 	mr->pd = pd;
 	pd->o.use_cnt++;
 	*mr_out = mr;
 	return 0;
 err_map:
-	unmap_range(mr);
+	mr_unmap_range(mr);
 err_obj:
 	hca_obj_free(&mr->o);
 	return rc;
@@ -152,7 +152,7 @@ void hca_mr_free(struct hca_mr *mr)
 {
 	hca_tbl_del(&mr->o.ctx->dev->mrs, mr->key >> 8);
 	mr->pd->o.use_cnt--;
-	unmap_range(mr);
+	mr_unmap_range(mr);
 	hca_obj_free(&mr->o);
 }
 
@@ -207,20 +207,20 @@ int cmd_rereg_mr(struct uv_call *c)
 		return -EOPNOTSUPP; /* the access of a dma-buf's mapping is fixed */
 	if (req->flags & REREG_ACCESS)
 		mrq.access = req->access_flags;
-	rc = access_check(mrq.access);
+	rc = mr_access_check(mrq.access);
 	if (rc)
 		return rc;
 	if (req->flags & (REREG_TRANS | REREG_ACCESS)) {
-		rc = map_range(&mrq, &new_range);
+		rc = mr_map_range(&mrq, &new_range);
 		rc = rc ? rc : hca_obj_repin(&mr->o, mrq.start, mrq.length);
 		if (rc)
 			return rc;
-		unmap_range(mr);
+		mr_unmap_range(mr);
 		mr->host = new_range.host;
 		mr->length_bytes = new_range.length_bytes;
 		mr->iova = new_range.iova;
 		mr->access = new_range.access;
-		new_key(mr, mr->key >> 8);
+		mr_new_key(mr, mr->key >> 8);
 	}
 	if (pd) {
 		mr->pd->o.use_cnt--;

@@ -13,7 +13,7 @@
  *   create   object -> references or RSS table -> rings -> QP number -> register page -> NIC
  *   destroy  NIC first, so that it touches no ring any more; then the same way back
  *
- * References (refs_add) are counted last, when nothing can fail any more: a PD, CQ, SRQ or table
+ * References (qp_refs_add) are counted last, when nothing can fail any more: a PD, CQ, SRQ or table
  * that a QP names cannot be destroyed before it.
  */
 #include <errno.h>
@@ -44,7 +44,7 @@
 /* ---- what a request refers to ---- */
 
 /* Does the card lack what these flags ask for? */
-static bool raw_lacks(const struct hca_card *card, uint32_t flags)
+static bool qp_raw_lacks(const struct hca_card *card, uint32_t flags)
 {
 	return (flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING &&
 		!(card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING)) ||
@@ -54,7 +54,7 @@ static bool raw_lacks(const struct hca_card *card, uint32_t flags)
 
 /* EOPNOTSUPP: types and flags that mlx5 has and the model has not; EINVAL: there is no such
  * type. */
-static int type_check(const struct hca_card *card, const struct ib_uverbs_ex_create_qp *req)
+static int qp_type_check(const struct hca_card *card, const struct ib_uverbs_ex_create_qp *req)
 {
 	switch (req->qp_type) {
 	case IB_UVERBS_QPT_RC:
@@ -65,7 +65,7 @@ static int type_check(const struct hca_card *card, const struct ib_uverbs_ex_cre
 		if (!hca_capable(CAP_NET_RAW))
 			return -EPERM;
 		return req->create_flags & ~(uint32_t)CREATE_FLAGS_RAW ||
-				       raw_lacks(card, req->create_flags)
+				       qp_raw_lacks(card, req->create_flags)
 			       ? -EOPNOTSUPP
 			       : 0;
 	case IB_UVERBS_QPT_XRC_INI:
@@ -77,8 +77,8 @@ static int type_check(const struct hca_card *card, const struct ib_uverbs_ex_cre
 	}
 }
 
-static int refs_find(struct hca_ctx *ctx, const struct ib_uverbs_ex_create_qp *req,
-		     struct hca_qp *qp)
+static int qp_refs_find(struct hca_ctx *ctx, const struct ib_uverbs_ex_create_qp *req,
+			struct hca_qp *qp)
 {
 	qp->pd = hca_obj_find(ctx, HCA_PD, req->pd_handle);
 	qp->send_cq = hca_obj_find(ctx, HCA_CQ, req->send_cq_handle);
@@ -94,7 +94,7 @@ static int refs_find(struct hca_ctx *ctx, const struct ib_uverbs_ex_create_qp *r
 }
 
 /* d is 1, or -1 as an unsigned number. */
-static void refs_add(struct hca_qp *qp, uint32_t d)
+static void qp_refs_add(struct hca_qp *qp, uint32_t d)
 {
 	qp->pd->o.use_cnt += d;
 	if (qp->send_cq)
@@ -113,7 +113,7 @@ static void refs_add(struct hca_qp *qp, uint32_t d)
 
 /* libmlx5 has chosen the sizes; a card refuses what is no power of 2, or smaller than what the
  * application asked for. */
-static int rings_check(const struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
+static int qp_rings_check(const struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
 {
 	uint32_t rq = drv->rq_wqe_count;
 
@@ -131,7 +131,7 @@ static int rings_check(const struct hca_qp *qp, const struct mlx5_ib_create_qp *
 
 /* Addresses of the application, checked here for the NIC thread, which reads them later without a
  * system call. */
-static int rings_map(struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
+static int qp_rings_map(struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
 {
 	uint32_t rq_cnt = qp->srq ? 0 : drv->rq_wqe_count;
 	uint64_t rq_bytes = rq_cnt ? (uint64_t)rq_cnt << drv->rq_wqe_shift : 0;
@@ -164,7 +164,7 @@ static int rings_map(struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
 
 /* A QP without a register page could ring no doorbell: old libraries that do not send one are
  * refused. */
-static int rings_fill(struct uv_call *c, struct hca_qp *qp)
+static int qp_rings_fill(struct uv_call *c, struct hca_qp *qp)
 {
 	const struct mlx5_ib_create_qp *drv = c->uhw_in;
 	int rc;
@@ -178,14 +178,15 @@ static int rings_fill(struct uv_call *c, struct hca_qp *qp)
 		return -EINVAL;
 	qp->flags = drv->flags;
 	qp->uidx = drv->uidx;
-	rc = rings_check(qp, drv);
-	return rc ? rc : rings_map(qp, drv);
+	rc = qp_rings_check(qp, drv);
+	return rc ? rc : qp_rings_map(qp, drv);
 }
 
 /* ---- RSS ---- */
 
 /* An RSS QP is a hash over a table of WQs: it has no rings, no states and no CQ of its own. */
-static int rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req, struct hca_qp *qp)
+static int qp_rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
+		       struct hca_qp *qp)
 {
 	const struct mlx5_ib_create_qp_rss *drv = c->uhw_in;
 	uint64_t f = drv->rx_hash_fields_mask;
@@ -272,14 +273,14 @@ static void qp_reply(struct uv_call *c, const struct hca_qp *qp,
 }
 
 /* drv is libmlx5's part for a QP with rings; for RSS the same bytes are another structure, which
- * rss_fill reads. */
-static int qp_make(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
-		   struct ib_uverbs_create_qp_resp *resp)
+ * qp_rss_fill reads. */
+static int qp_object_make(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
+			  struct ib_uverbs_create_qp_resp *resp)
 {
 	const struct mlx5_ib_create_qp *drv = c->uhw_in;
 	bool rss = req->comp_mask & IB_UVERBS_CREATE_QP_MASK_IND_TABLE;
 	struct hca_qp *qp;
-	int rc = type_check(c->ctx->dev->cfg->card, req);
+	int rc = qp_type_check(c->ctx->dev->cfg->card, req);
 
 	if (rc)
 		return rc;
@@ -291,16 +292,16 @@ static int qp_make(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
 	qp->create_flags = req->create_flags;
 	qp->cap = (struct ib_uverbs_qp_cap){req->max_send_wr, req->max_recv_wr, req->max_send_sge,
 					    req->max_recv_sge, req->max_inline_data};
-	rc = rss ? rss_fill(c, req, qp) : refs_find(c->ctx, req, qp);
+	rc = rss ? qp_rss_fill(c, req, qp) : qp_refs_find(c->ctx, req, qp);
 	if (!rc && !rss)
-		rc = rings_fill(c, qp);
+		rc = qp_rings_fill(c, qp);
 	if (!rc)
 		rc = qp_attach(qp, rss ? NULL : hca_uar_find(c->ctx, drv->bfreg_index));
 	if (rc) {
 		hca_obj_free(&qp->o);
 		return rc;
 	}
-	refs_add(qp, 1);
+	qp_refs_add(qp, 1);
 	qp_reply(c, qp, resp);
 	return 0;
 }
@@ -313,7 +314,7 @@ int cmd_create_qp(struct uv_call *c)
 	/* After its response pointer the old structure equals the beginning of the new one. */
 	memcpy(&req, &in->user_handle,
 	       sizeof(*in) - offsetof(struct ib_uverbs_create_qp, user_handle));
-	return qp_make(c, &req, c->out);
+	return qp_object_make(c, &req, c->out);
 }
 
 int cmd_ex_create_qp(struct uv_call *c)
@@ -326,7 +327,7 @@ int cmd_ex_create_qp(struct uv_call *c)
 		return -EINVAL;
 	if (req->source_qpn)
 		return -EOPNOTSUPP;
-	rc = qp_make(c, req, &resp->base);
+	rc = qp_object_make(c, req, &resp->base);
 	resp->response_length = SPW_MIN(c->out_bytes, (uint32_t)sizeof(*resp));
 	return rc;
 }
@@ -361,7 +362,7 @@ void hca_qp_free(struct hca_qp *qp)
 		hca_uar_unbind_qp(qp);
 	hca_tbl_del(&qp->o.ctx->dev->qps, HCA_QPN_SLOT(qp->qpn));
 	hca_event_purge_async(&qp->o);
-	refs_add(qp, -1u);
+	qp_refs_add(qp, -1u);
 	hca_obj_free(&qp->o);
 }
 

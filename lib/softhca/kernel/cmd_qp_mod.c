@@ -72,7 +72,7 @@ static const struct transition transitions[] = {
 };
 
 /* A raw packet QP has no peer, so its column has the port and the rate only. */
-static int column(uint8_t qp_type)
+static int state_column(uint8_t qp_type)
 {
 	switch (qp_type) {
 	case IB_UVERBS_QPT_RC:
@@ -91,7 +91,7 @@ static int column(uint8_t qp_type)
  * specification's, line by line. */
 int qp_modify_permitted(uint8_t qp_type, uint8_t from, uint8_t to, uint32_t mask)
 {
-	int col = column(qp_type);
+	int col = state_column(qp_type);
 
 	mask &= ~(uint32_t)QPA_STATE;
 	if (from != HCA_QPS_RESET && (to == HCA_QPS_RESET || to == HCA_QPS_ERR))
@@ -110,7 +110,7 @@ int qp_modify_permitted(uint8_t qp_type, uint8_t from, uint8_t to, uint32_t mask
 
 /* ---- modify ---- */
 
-static bool path_ok(const struct ib_uverbs_qp_dest *av)
+static bool qp_path_ok(const struct ib_uverbs_qp_dest *av)
 {
 	/* On Ethernet every path has a GRH. */
 	return av->port_num == 1 && av->is_global && av->sgid_index < HCA_GID_CNT;
@@ -118,7 +118,7 @@ static bool path_ok(const struct ib_uverbs_qp_dest *av)
 
 /* Ranges only; whether an attribute belongs to the transition is qp_modify_permitted's. The device
  * has one port, number 1. */
-static int values_check(const struct ib_uverbs_modify_qp *r)
+static int qp_values_check(const struct ib_uverbs_modify_qp *r)
 {
 	uint32_t m = r->attr_mask;
 
@@ -127,10 +127,10 @@ static int values_check(const struct ib_uverbs_modify_qp *r)
 		return -EINVAL;
 	if (m & QPA_PORT && r->port_num != 1)
 		return -EINVAL;
-	if (m & QPA_AV && !path_ok(&r->dest))
+	if (m & QPA_AV && !qp_path_ok(&r->dest))
 		return -EINVAL;
-	if (m & QPA_ALT_PATH &&
-	    (!path_ok(&r->alt_dest) || r->alt_port_num != 1 || r->alt_pkey_index >= CAP_PKEY_CNT))
+	if (m & QPA_ALT_PATH && (!qp_path_ok(&r->alt_dest) || r->alt_port_num != 1 ||
+				 r->alt_pkey_index >= CAP_PKEY_CNT))
 		return -EINVAL;
 	if (m & QPA_PKEY && r->pkey_index >= CAP_PKEY_CNT)
 		return -EINVAL;
@@ -149,7 +149,7 @@ static int values_check(const struct ib_uverbs_modify_qp *r)
 
 /* Only what attr_mask names is stored: the rest of the request is undefined, and attributes of
  * earlier transitions stay. */
-static void store_path(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *r)
+static void qp_store_path(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *r)
 {
 	uint32_t m = r->attr_mask;
 
@@ -173,7 +173,7 @@ static void store_path(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *
 		a->port = r->port_num;
 }
 
-static void store_rest(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *r)
+static void qp_store_rest(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *r)
 {
 	uint32_t m = r->attr_mask;
 
@@ -201,23 +201,23 @@ static void store_rest(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *
 
 /* The kernel looks up the MAC of the other end in this command (Linux, drivers/infiniband/core/
  * verbs.c, ib_resolve_eth_dmac). Returns: -EAGAIN: it waits for the neighbour. */
-static int find_neighbour(struct hca_ctx *ctx, const struct hca_qp *qp,
-			  const struct ib_uverbs_modify_qp *r)
+static int qp_find_neighbour(struct hca_ctx *ctx, const struct hca_qp *qp,
+			     const struct ib_uverbs_modify_qp *r)
 {
 	uint8_t mac[6];
 
-	if (!(r->attr_mask & QPA_AV) || column(qp->qp_type) > COL_UC)
+	if (!(r->attr_mask & QPA_AV) || state_column(qp->qp_type) > COL_UC)
 		return 0;
 	return nic_resolve(ctx->dev, r->dest.sgid_index, r->dest.dgid, mac);
 }
 
-/* Checks first; from memset or store_path on nothing fails. sq_draining is set here and cleared by
- * the NIC when the last send has completed. */
+/* Checks first; from memset or qp_store_path on nothing fails. sq_draining is set here and cleared
+ * by the NIC when the last send has completed. */
 static int qp_modify(struct hca_ctx *ctx, const struct ib_uverbs_modify_qp *r, uint32_t rate_limit)
 {
 	struct hca_qp *qp = hca_obj_find(ctx, HCA_QP, r->qp_handle);
 	uint8_t from, to;
-	int rc = values_check(r);
+	int rc = qp_values_check(r);
 
 	if (!qp)
 		return -EINVAL;
@@ -231,14 +231,14 @@ static int qp_modify(struct hca_ctx *ctx, const struct ib_uverbs_modify_qp *r, u
 	to = r->attr_mask & QPA_STATE ? r->qp_state : from;
 	if (!rc)
 		rc = qp_modify_permitted(qp->qp_type, from, to, r->attr_mask);
-	rc = rc ? rc : find_neighbour(ctx, qp, r);
+	rc = rc ? rc : qp_find_neighbour(ctx, qp, r);
 	if (rc)
 		return rc;
 	if (to == HCA_QPS_RESET) {
 		memset(&qp->attr, 0, sizeof(qp->attr));
 	} else {
-		store_path(&qp->attr, r);
-		store_rest(&qp->attr, r);
+		qp_store_path(&qp->attr, r);
+		qp_store_rest(&qp->attr, r);
 	}
 	if (r->attr_mask & QPA_RATE_LIMIT)
 		qp->attr.rate_limit = rate_limit;

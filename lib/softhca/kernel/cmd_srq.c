@@ -46,7 +46,7 @@ static int srq_fill(struct hca_srq *srq, const struct srq_req *req,
 }
 
 /* Both create commands end here. The undo labels are in the reverse order of what was made. */
-static int srq_make(struct uv_call *c, const struct srq_req *req)
+static int srq_object_make(struct uv_call *c, const struct srq_req *req)
 {
 	const struct mlx5_ib_create_srq *drv = c->uhw_in;
 	struct ib_uverbs_create_srq_resp *resp = c->out;
@@ -95,7 +95,7 @@ int cmd_create_srq(struct uv_call *c)
 	const struct srq_req r = {req->user_handle, req->pd_handle, req->max_wr, req->max_sge,
 				  req->srq_limit};
 
-	return srq_make(c, &r);
+	return srq_object_make(c, &r);
 }
 
 /* The form that ibv_create_srq_ex uses; only the basic type is modelled. */
@@ -105,7 +105,7 @@ int cmd_create_xsrq(struct uv_call *c)
 	const struct srq_req r = {req->user_handle, req->pd_handle, req->max_wr, req->max_sge,
 				  req->srq_limit};
 
-	return req->srq_type == IB_UVERBS_SRQT_BASIC ? srq_make(c, &r) : -EOPNOTSUPP;
+	return req->srq_type == IB_UVERBS_SRQT_BASIC ? srq_object_make(c, &r) : -EOPNOTSUPP;
 }
 
 int cmd_modify_srq(struct uv_call *c)

@@ -36,7 +36,7 @@
 enum { WQA_STATE = 1, WQA_CUR_STATE = 2, WQA_FLAGS = 4, WQA_ALL = 7 };
 
 /* Does the card lack what these flags ask for? */
-static bool lacks(const struct hca_card *card, uint32_t flags)
+static bool wq_lacks(const struct hca_card *card, uint32_t flags)
 {
 	return (flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING &&
 		!(card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING)) ||
@@ -46,7 +46,7 @@ static bool lacks(const struct hca_card *card, uint32_t flags)
 
 /* EOPNOTSUPP is for what the card does not know, EINVAL for a value outside the ranges that
  * query_device reports. */
-static int striding_fill(struct hca_wq *wq, const struct mlx5_ib_create_wq *drv)
+static int wq_striding_fill(struct hca_wq *wq, const struct mlx5_ib_create_wq *drv)
 {
 	const struct hca_card *card = wq->o.ctx->dev->cfg->card;
 	uint32_t bytes = drv->single_stride_log_num_of_bytes,
@@ -95,7 +95,7 @@ static int wq_fill(struct uv_call *c, const struct ib_uverbs_ex_create_wq *req, 
 				 .wqe_shift = drv->rq_wqe_shift,
 				 .max_sge = (1u << drv->rq_wqe_shift) / 16u};
 	wq->uidx = drv->user_index;
-	return striding_fill(wq, drv);
+	return wq_striding_fill(wq, drv);
 }
 
 /* Order of creation, undone backwards on failure: object, contents, pinned pages, WQ number, the
@@ -111,7 +111,7 @@ int cmd_ex_create_wq(struct uv_call *c)
 
 	if (req->comp_mask || req->wq_type != IB_UVERBS_WQT_RQ ||
 	    req->create_flags & ~(uint32_t)FLAGS_KNOWN ||
-	    lacks(c->ctx->dev->cfg->card, req->create_flags))
+	    wq_lacks(c->ctx->dev->cfg->card, req->create_flags))
 		return -EOPNOTSUPP;
 	if (!pd || !cq)
 		return -EINVAL;
@@ -178,7 +178,7 @@ int cmd_ex_modify_wq(struct uv_call *c)
 		return -EINVAL;
 	if (req->attr_mask & WQA_FLAGS &&
 	    (req->flags_mask & ~(uint32_t)IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING ||
-	     lacks(c->ctx->dev->cfg->card, req->flags_mask)))
+	     wq_lacks(c->ctx->dev->cfg->card, req->flags_mask)))
 		return -EOPNOTSUPP;
 	from = wq->state;
 	if (req->attr_mask & WQA_STATE && !wq_transition_ok(from, (uint8_t)req->wq_state))

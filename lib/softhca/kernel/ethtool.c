@@ -35,7 +35,7 @@
 	X(link_down_events_phy, CNT(link_downed))
 
 #define CNT(field)         spw_thr_load_rlx(&dev->cnt.field)
-#define PHY(field)         port_sum(dev, offsetof(struct hca_cnt, field))
+#define PHY(field)         ethtool_port_sum(dev, offsetof(struct hca_cnt, field))
 #define NAME(name, value)  #name,
 #define VALUE(name, value) value,
 
@@ -46,7 +46,7 @@ static const char names[][ETH_GSTRING_LEN] = {OWN_STATS(NAME) PHY_STATS(NAME)};
 #define MODE_WORDS 3 /* of a mask of link modes: 96 modes */
 
 /* A counter, over all functions of the device's physical port. */
-static uint64_t port_sum(const struct hca_dev *dev, size_t offset)
+static uint64_t ethtool_port_sum(const struct hca_dev *dev, size_t offset)
 {
 	const struct hca_dev *d = hca_first(dev);
 	uint64_t sum = 0;
@@ -58,17 +58,17 @@ static uint64_t port_sum(const struct hca_dev *dev, size_t offset)
 	return sum;
 }
 
-static uint32_t stat_cnt(const struct hca_dev *dev)
+static uint32_t ethtool_stats_cnt(const struct hca_dev *dev)
 {
 	return dev->cfg->card->is_vf || dev->cfg->card->is_sf ? OWN_CNT : STAT_CNT;
 }
 
-static int drvinfo(const struct hca_dev *dev, struct ethtool_drvinfo *info)
+static int ethtool_drvinfo(const struct hca_dev *dev, struct ethtool_drvinfo *info)
 {
 	const uint64_t fw = hca_fw_ver(dev);
 
 	*info = (struct ethtool_drvinfo){
-		.cmd = ETHTOOL_GDRVINFO, .driver = "mlx5_core", .n_stats = stat_cnt(dev)};
+		.cmd = ETHTOOL_GDRVINFO, .driver = "mlx5_core", .n_stats = ethtool_stats_cnt(dev)};
 	snprintf(info->fw_version, sizeof(info->fw_version), "%u.%02u.%04u", (unsigned)(fw >> 32),
 		 (unsigned)(fw >> 16 & 0xffff), (unsigned)(fw & 0xffff));
 	snprintf(info->bus_info, sizeof(info->bus_info), "%04x:%02x:%02x.%x", dev->id.pci_domain,
@@ -77,30 +77,30 @@ static int drvinfo(const struct hca_dev *dev, struct ethtool_drvinfo *info)
 }
 
 /* Answers one word for each requested set that exists, in the order of the bits. */
-static int sset_info(const struct hca_dev *dev, struct ethtool_sset_info *info)
+static int ethtool_sset_info(const struct hca_dev *dev, struct ethtool_sset_info *info)
 {
 	const bool stats = info->sset_mask & 1ull << ETH_SS_STATS;
 
 	info->sset_mask = stats ? 1ull << ETH_SS_STATS : 0;
 	if (stats)
-		info->data[0] = stat_cnt(dev);
+		info->data[0] = ethtool_stats_cnt(dev);
 	return 0;
 }
 
-static int strings(const struct hca_dev *dev, struct ethtool_gstrings *s)
+static int ethtool_strings(const struct hca_dev *dev, struct ethtool_gstrings *s)
 {
 	if (s->string_set != ETH_SS_STATS)
 		return -EOPNOTSUPP;
-	s->len = stat_cnt(dev);
+	s->len = ethtool_stats_cnt(dev);
 	memcpy(s->data, names, s->len * sizeof(names[0]));
 	return 0;
 }
 
-static int stats(const struct hca_dev *dev, struct ethtool_stats *s)
+static int ethtool_stats(const struct hca_dev *dev, struct ethtool_stats *s)
 {
 	const uint64_t values[] = {OWN_STATS(VALUE) PHY_STATS(VALUE)};
 
-	s->n_stats = stat_cnt(dev);
+	s->n_stats = ethtool_stats_cnt(dev);
 	memcpy(s->data, values, s->n_stats * sizeof(values[0]));
 	return 0;
 }
@@ -108,7 +108,7 @@ static int stats(const struct hca_dev *dev, struct ethtool_stats *s)
 /* ---- the link ---- */
 
 /* A caller asks first for the number of words of a mask, which is answered negative. */
-static int link_settings(const struct hca_dev *dev, struct ethtool_link_settings *s)
+static int ethtool_link_settings(const struct hca_dev *dev, struct ethtool_link_settings *s)
 {
 	static const struct {
 		uint32_t mbps, bit;
@@ -138,7 +138,7 @@ static int link_settings(const struct hca_dev *dev, struct ethtool_link_settings
 	return 0;
 }
 
-static int pause_param(struct ethtool_pauseparam *pause)
+static int ethtool_pause_param(struct ethtool_pauseparam *pause)
 {
 	*pause = (struct ethtool_pauseparam){
 		.cmd = ETHTOOL_GPAUSEPARAM, .rx_pause = 1, .tx_pause = 1};
@@ -154,17 +154,17 @@ int hca_ethtool(const struct hca_dev *dev, void *data)
 	memcpy(&cmd, data, sizeof(cmd));
 	switch (cmd) {
 	case ETHTOOL_GDRVINFO:
-		return drvinfo(dev, data);
+		return ethtool_drvinfo(dev, data);
 	case ETHTOOL_GSSET_INFO:
-		return sset_info(dev, data);
+		return ethtool_sset_info(dev, data);
 	case ETHTOOL_GSTRINGS:
-		return strings(dev, data);
+		return ethtool_strings(dev, data);
 	case ETHTOOL_GSTATS:
-		return stats(dev, data);
+		return ethtool_stats(dev, data);
 	case ETHTOOL_GLINKSETTINGS:
-		return link_settings(dev, data);
+		return ethtool_link_settings(dev, data);
 	case ETHTOOL_GPAUSEPARAM:
-		return pause_param(data);
+		return ethtool_pause_param(data);
 	default:
 		return -EOPNOTSUPP;
 	}

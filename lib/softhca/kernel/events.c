@@ -206,37 +206,37 @@ void hca_async_close(struct hca_ctx *ctx)
 	ctx->async = NULL;
 }
 
-static bool send_async(struct hca_ctx *ctx, uint64_t element, enum hca_event type)
+static bool event_send_async(struct hca_ctx *ctx, uint64_t element, enum hca_event type)
 {
 	struct ib_uverbs_async_event_desc ev = {.element = element, .event_type = type};
 
 	return ctx->async && hca_evq_send(&ctx->async->q, &ev);
 }
 
-static void event_obj(struct hca_obj *o, enum hca_event type)
+static void event_object(struct hca_obj *o, enum hca_event type)
 {
-	if (send_async(o->ctx, o->user_handle, type))
+	if (event_send_async(o->ctx, o->user_handle, type))
 		o->async_sent++;
 }
 
 void hca_event_cq(struct hca_cq *cq, enum hca_event type)
 {
-	event_obj(&cq->o, type);
+	event_object(&cq->o, type);
 }
 
 void hca_event_qp(struct hca_qp *qp, enum hca_event type)
 {
-	event_obj(&qp->o, type);
+	event_object(&qp->o, type);
 }
 
 void hca_event_srq(struct hca_srq *srq, enum hca_event type)
 {
-	event_obj(&srq->o, type);
+	event_object(&srq->o, type);
 }
 
 void hca_event_wq(struct hca_wq *wq, enum hca_event type)
 {
-	event_obj(&wq->o, type);
+	event_object(&wq->o, type);
 }
 
 void hca_event_port(struct hca_dev *dev, enum hca_event type)
@@ -244,7 +244,7 @@ void hca_event_port(struct hca_dev *dev, enum hca_event type)
 	uint64_t element = type == HCA_EVENT_DEVICE_FATAL ? 0 : 1;
 
 	for (struct hca_ctx *ctx = dev->ctxs; ctx; ctx = ctx->next)
-		send_async(ctx, element, type);
+		event_send_async(ctx, element, type);
 }
 
 void hca_event_purge_async(struct hca_obj *o)

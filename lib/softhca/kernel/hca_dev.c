@@ -12,7 +12,7 @@
 #include "softhca/nic/nic.h"
 
 /* In Linux's order: link-local, then IPv4-mapped; of each, RoCE v1 before v2. */
-static void derive_gids(struct hca_dev *dev)
+static void dev_derive_gids(struct hca_dev *dev)
 {
 	const uint8_t *m = dev->id.mac;
 	const uint8_t local[16] = {0xfe,     0x80, 0,    0,    0,    0,    0,    0,
@@ -27,7 +27,7 @@ static void derive_gids(struct hca_dev *dev)
 
 /* An error-checking mutex: exit() from a signal handler that interrupted a command gets EDEADLK
  * instead of waiting for itself (nic_leave). */
-static void mutex_init(pthread_mutex_t *mutex)
+static void dev_mutex_init(pthread_mutex_t *mutex)
 {
 	pthread_mutexattr_t attr;
 
@@ -38,7 +38,7 @@ static void mutex_init(pthread_mutex_t *mutex)
 }
 
 /* The first function with the same PCI domain and bus: they share one link. */
-static uint32_t pcie_of(const struct hca_cfg *cfg, uint32_t idx)
+static uint32_t dev_pcie(const struct hca_cfg *cfg, uint32_t idx)
 {
 	uint32_t i = 0;
 
@@ -49,23 +49,23 @@ static uint32_t pcie_of(const struct hca_cfg *cfg, uint32_t idx)
 }
 
 /* The cable may settle the identity (MAC, IP) while it attaches, so GIDs are derived after it. */
-static int dev_open(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx,
+static int dev_init(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx,
 		    struct hca_chip *chip)
 {
 	int rc;
 
 	dev->idx = idx;
 	dev->chip = chip;
-	dev->pcie = pcie_of(cfg, idx);
+	dev->pcie = dev_pcie(cfg, idx);
 	dev->cfg = cfg;
 	dev->id = cfg->dev[idx];
 	dev->mtu_bytes = cfg->mtu_bytes;
 	dev->link_up = 1;
-	mutex_init(&dev->mutex);
+	dev_mutex_init(&dev->mutex);
 	rc = nic_attach(dev);
 	if (rc)
 		return spw_err_ctx(rc, "%s", dev->id.name);
-	derive_gids(dev);
+	dev_derive_gids(dev);
 	return 0;
 }
 
@@ -82,7 +82,7 @@ int hca_devs_open(const struct hca_cfg *cfg, struct hca_dev **devs_out)
 		return spw_err(ENOMEM, "no memory for %u devices", cfg->dev_cnt);
 	}
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++) {
-		rc = dev_open(&devs[i], cfg, i, chip);
+		rc = dev_init(&devs[i], cfg, i, chip);
 		if (rc) {
 			hca_devs_close(devs, i);
 			return rc;

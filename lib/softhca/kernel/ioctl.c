@@ -31,7 +31,7 @@ struct uv_ioctl {
 
 /* A number of 4 or 8 bytes, which are in the attribute itself. Beyond max it is EINVAL, so callers
  * need no check of their own. */
-static int get_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_t *out)
+static int attr_get_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_t *out)
 {
 	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
 
@@ -42,7 +42,7 @@ static int get_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_
 	return *out > max ? -EINVAL : 0;
 }
 
-static int get_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
+static int attr_get_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
 {
 	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
 
@@ -53,7 +53,7 @@ static int get_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
 }
 
 /* rdma-core looks at this flag to learn whether the kernel wrote the attribute. */
-static int mark_written(const struct uv_ioctl *io, const struct ib_uverbs_attr *a)
+static int attr_mark_written(const struct uv_ioctl *io, const struct ib_uverbs_attr *a)
 {
 	uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
 	uint64_t at = io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a);
@@ -62,7 +62,7 @@ static int mark_written(const struct uv_ioctl *io, const struct ib_uverbs_attr *
 }
 
 /* An output attribute that the caller did not send is skipped. */
-static int put_bytes(const struct uv_ioctl *io, uint16_t id, const void *src, size_t bytes)
+static int attr_put_bytes(const struct uv_ioctl *io, uint16_t id, const void *src, size_t bytes)
 {
 	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
 	int rc;
@@ -72,11 +72,11 @@ static int put_bytes(const struct uv_ioctl *io, uint16_t id, const void *src, si
 	if (a->len < bytes)
 		return -ENOSPC;
 	rc = hca_umem_write(a->data, src, bytes);
-	return rc ? rc : mark_written(io, a);
+	return rc ? rc : attr_mark_written(io, a);
 }
 
 /* A new handle is written into the attribute itself, not where it points. */
-static int put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle)
+static int attr_put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle)
 {
 	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
 	uint64_t at = a ? io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a) : 0;
@@ -93,7 +93,7 @@ static int do_invoke_write(struct uv_ioctl *io)
 	return uv_ioctl_invoke_write(io->ctx, io->attr, io->cnt);
 }
 
-/* Odd entries are RoCE v2, even ones v1, as derive_gids lays them (hca_dev.c). */
+/* Odd entries are RoCE v2, even ones v1, as dev_derive_gids lays them (hca_dev.c). */
 static void gid_entry(const struct hca_dev *dev, uint32_t i, struct ib_uverbs_gid_entry *e)
 {
 	memset(e, 0, sizeof(*e));
@@ -108,14 +108,15 @@ static int do_query_gid_entry(struct uv_ioctl *io)
 {
 	struct ib_uverbs_gid_entry e;
 	uint64_t port, idx, flags;
-	int rc = get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_PORT, 1, &port);
+	int rc = attr_get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_PORT, 1, &port);
 
-	rc = rc ? rc : get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, HCA_GID_CNT - 1, &idx);
-	rc = rc ? rc : get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0, &flags);
+	rc = rc ? rc
+		: attr_get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, HCA_GID_CNT - 1, &idx);
+	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0, &flags);
 	if (rc || port != 1)
 		return -EINVAL;
 	gid_entry(io->ctx->dev, (uint32_t)idx, &e);
-	return put_bytes(io, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
+	return attr_put_bytes(io, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
 }
 
 /* As many entries as fit; their number is an output of its own. */
@@ -125,17 +126,18 @@ static int do_query_gid_table(struct uv_ioctl *io)
 		uv_attr(io->attr, io->cnt, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
 	struct ib_uverbs_gid_entry e[HCA_GID_CNT];
 	uint64_t entry_bytes, cnt = HCA_GID_CNT, flags;
-	int rc = get_num(io, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, UINT16_MAX, &entry_bytes);
+	int rc = attr_get_num(io, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, UINT16_MAX, &entry_bytes);
 
-	rc = rc ? rc : get_num(io, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0, &flags);
+	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0, &flags);
 	if (rc || entry_bytes != sizeof(e[0]) || !room)
 		return -EINVAL;
 	cnt = SPW_MIN(cnt, room->len / sizeof(e[0]));
 	for (uint32_t i = 0; i < cnt; i++)
 		gid_entry(io->ctx->dev, i, &e[i]);
-	rc = put_bytes(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, e, cnt * sizeof(e[0]));
+	rc = attr_put_bytes(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, e, cnt * sizeof(e[0]));
 	return rc ? rc
-		  : put_bytes(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &cnt, sizeof(cnt));
+		  : attr_put_bytes(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &cnt,
+				   sizeof(cnt));
 }
 
 /* ---- memory regions ---- */
@@ -149,12 +151,13 @@ static int do_reg_dmabuf(struct uv_ioctl *io)
 	uint64_t fd, access;
 	int rc = -nic_fault_of(io->ctx->dev, "reg_dmabuf_mr");
 
-	rc = rc ? rc : get_handle(io, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, &req.pd_handle);
-	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, UINT64_MAX, &req.start);
-	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, UINT64_MAX, &req.length);
-	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_IOVA, UINT64_MAX, &req.iova);
-	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_FD, UINT64_MAX, &fd);
-	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, UINT32_MAX, &access);
+	rc = rc ? rc : attr_get_handle(io, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, &req.pd_handle);
+	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, UINT64_MAX, &req.start);
+	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, UINT64_MAX, &req.length);
+	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_IOVA, UINT64_MAX, &req.iova);
+	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_FD, UINT64_MAX, &fd);
+	rc = rc ? rc
+		: attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, UINT32_MAX, &access);
 	if (rc)
 		return rc;
 	if (fd > INT32_MAX)
@@ -166,11 +169,13 @@ static int do_reg_dmabuf(struct uv_ioctl *io)
 	rc = hca_mr_make(io->ctx, &req, &mr);
 	if (rc)
 		return rc;
-	rc = put_handle(io, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->o.handle);
+	rc = attr_put_handle(io, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->o.handle);
 	rc = rc ? rc
-		: put_bytes(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+		: attr_put_bytes(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->key,
+				 sizeof(mr->key));
 	rc = rc ? rc
-		: put_bytes(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+		: attr_put_bytes(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->key,
+				 sizeof(mr->key));
 	if (rc)
 		hca_mr_free(mr);
 	return rc;
@@ -180,19 +185,21 @@ static int do_query_mr(struct uv_ioctl *io)
 {
 	struct hca_mr *mr;
 	uint32_t handle;
-	int rc = get_handle(io, UVERBS_ATTR_QUERY_MR_HANDLE, &handle);
+	int rc = attr_get_handle(io, UVERBS_ATTR_QUERY_MR_HANDLE, &handle);
 
 	if (rc)
 		return rc;
 	mr = hca_obj_find(io->ctx, HCA_MR, handle);
 	if (!mr)
 		return -ENOENT;
-	rc = put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
-	rc = rc ? rc : put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	rc = attr_put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
 	rc = rc ? rc
-		: put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->length_bytes,
-			    sizeof(mr->length_bytes));
-	return rc ? rc : put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, sizeof(mr->iova));
+		: attr_put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	rc = rc ? rc
+		: attr_put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->length_bytes,
+				 sizeof(mr->length_bytes));
+	return rc ? rc
+		  : attr_put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, sizeof(mr->iova));
 }
 
 /* ---- register pages ---- */
@@ -204,8 +211,8 @@ static int do_uar_alloc(struct uv_ioctl *io)
 	struct hca_uar *uar;
 	uint64_t off, type;
 	uint32_t bytes = 4096;
-	int rc =
-		get_num(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC, &type);
+	int rc = attr_get_num(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
+			      &type);
 
 	if (rc)
 		return rc;
@@ -214,12 +221,14 @@ static int do_uar_alloc(struct uv_ioctl *io)
 	rc = hca_uar_alloc(io->ctx, &uar, &off);
 	if (rc)
 		return rc;
-	rc = put_handle(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->o.handle);
-	rc = rc ? rc : put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &off, sizeof(off));
-	rc = rc ? rc : put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &bytes, sizeof(bytes));
+	rc = attr_put_handle(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->o.handle);
 	rc = rc ? rc
-		: put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->index,
-			    sizeof(uar->index));
+		: attr_put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &off, sizeof(off));
+	rc = rc ? rc
+		: attr_put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &bytes, sizeof(bytes));
+	rc = rc ? rc
+		: attr_put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->index,
+				 sizeof(uar->index));
 	if (rc)
 		hca_uar_free(uar);
 	return rc;
@@ -229,7 +238,7 @@ static int do_uar_destroy(struct uv_ioctl *io)
 {
 	struct hca_uar *uar;
 	uint32_t handle;
-	int rc = get_handle(io, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, &handle);
+	int rc = attr_get_handle(io, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, &handle);
 
 	rc = rc ? rc : hca_obj_find_destroy(io->ctx, HCA_UAR, handle, &uar);
 	if (rc)
@@ -252,8 +261,8 @@ static int do_uar_destroy(struct uv_ioctl *io)
 #define QP_BYTES              272u
 #define QP_DATA_IN_ORDER_BIT  282u
 
-static int get_command(const struct uv_ioctl *io, uint16_t id, uint32_t *opcode_out,
-		       uint32_t *op_mod_out)
+static int attr_get_command(const struct uv_ioctl *io, uint16_t id, uint32_t *opcode_out,
+			    uint32_t *op_mod_out)
 {
 	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
 	uint8_t head[16];
@@ -267,42 +276,44 @@ static int get_command(const struct uv_ioctl *io, uint16_t id, uint32_t *opcode_
 }
 
 /* All of the answer is 0 but one bit. */
-static int put_bit(const struct uv_ioctl *io, uint16_t id, size_t bytes, uint32_t bit, bool value)
+static int attr_put_bit(const struct uv_ioctl *io, uint16_t id, size_t bytes, uint32_t bit,
+			bool value)
 {
 	uint8_t out[CAP_BYTES] = {0};
 
 	out[bit / 8] = value ? (uint8_t)(0x80u >> bit % 8) : 0;
-	return put_bytes(io, id, out, bytes);
+	return attr_put_bytes(io, id, out, bytes);
 }
 
 static int do_devx_other(struct uv_ioctl *io)
 {
 	uint32_t opcode, op_mod;
-	int rc = get_command(io, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, &opcode, &op_mod);
+	int rc = attr_get_command(io, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, &opcode, &op_mod);
 
 	if (rc)
 		return rc;
 	if (opcode != CMD_QUERY_HCA_CAP || op_mod != CAP_GENERAL_CURRENT ||
 	    !io->ctx->dev->cfg->card->data_in_order)
 		return -EPROTONOSUPPORT;
-	return put_bit(io, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, CAP_BYTES, CAP_DATA_IN_ORDER_BIT, true);
+	return attr_put_bit(io, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, CAP_BYTES, CAP_DATA_IN_ORDER_BIT,
+			    true);
 }
 
 static int do_devx_obj_query(struct uv_ioctl *io)
 {
 	const struct hca_cfg *cfg = io->ctx->dev->cfg;
 	uint32_t opcode, op_mod, handle;
-	int rc = get_handle(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, &handle);
+	int rc = attr_get_handle(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, &handle);
 
-	rc = rc ? rc : get_command(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, &opcode, &op_mod);
+	rc = rc ? rc : attr_get_command(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, &opcode, &op_mod);
 	if (rc)
 		return rc;
 	if (opcode != CMD_QUERY_QP || !cfg->card->data_in_order)
 		return -EPROTONOSUPPORT;
 	if (!hca_obj_find(io->ctx, HCA_QP, handle))
 		return -ENOENT;
-	return put_bit(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, QP_BYTES, QP_DATA_IN_ORDER_BIT,
-		       !(cfg->adversary.what & HCA_ADV_split_writes));
+	return attr_put_bit(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, QP_BYTES, QP_DATA_IN_ORDER_BIT,
+			    !(cfg->adversary.what & HCA_ADV_split_writes));
 }
 
 /* ---- methods ---- */
@@ -338,7 +349,7 @@ static const struct method {
 	 do_devx_obj_query},
 };
 
-static const struct method *find_method(const struct ib_uverbs_ioctl_hdr *h)
+static const struct method *method_find(const struct ib_uverbs_ioctl_hdr *h)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(methods); i++)
 		if (methods[i].object == h->object_id && methods[i].method == h->method_id)
@@ -376,7 +387,7 @@ int uv_ioctl(struct hca_ctx *ctx, void *hdr)
 		return -EINVAL;
 	if (h.reserved1 || h.reserved2)
 		return -EPROTONOSUPPORT;
-	m = find_method(&h);
+	m = method_find(&h);
 	if (!m)
 		return -EPROTONOSUPPORT;
 	if (h.driver_id != RDMA_DRIVER_MLX5)

@@ -36,7 +36,7 @@ bool hca_capable(unsigned int capability)
 	return data[capability / 32].effective >> capability % 32 & 1;
 }
 
-static uint64_t pages_of(uint64_t addr, uint64_t bytes)
+static uint64_t limits_pages(uint64_t addr, uint64_t bytes)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -45,7 +45,7 @@ static uint64_t pages_of(uint64_t addr, uint64_t bytes)
 
 int hca_obj_pin(struct hca_obj *o, uint64_t addr, uint64_t bytes)
 {
-	const uint64_t pages = bytes ? pages_of(addr, bytes) : 0;
+	const uint64_t pages = bytes ? limits_pages(addr, bytes) : 0;
 	const uint64_t all = spw_thr_fetch_add(&pinned_pages, pages) + pages;
 	struct rlimit limit;
 	int rc = 0;

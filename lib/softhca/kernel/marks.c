@@ -19,7 +19,7 @@
 static uint8_t first[PAGE_FDS]; /* nearly always the only one */
 static uint8_t *pages[PAGE_CNT] = {first};
 
-static uint8_t *page_of(int fd)
+static uint8_t *marks_page(int fd)
 {
 	if (fd < 0)
 		return NULL;
@@ -27,7 +27,7 @@ static uint8_t *page_of(int fd)
 		&pages[(uint32_t)fd / PAGE_FDS]); /* [FD2 acquire, pairs with FD1] */
 }
 
-static uint8_t *page_make(int fd)
+static uint8_t *marks_page_make(int fd)
 {
 	uint8_t **at = &pages[(uint32_t)fd / PAGE_FDS], *none = NULL;
 	uint8_t *page =
@@ -43,10 +43,10 @@ static uint8_t *page_make(int fd)
 
 int hca_mark_set(int fd)
 {
-	uint8_t *page = page_of(fd);
+	uint8_t *page = marks_page(fd);
 
 	if (!page && fd >= 0)
-		page = page_make(fd);
+		page = marks_page_make(fd);
 	if (!page)
 		return -ENOMEM;
 	spw_thr_store_rlx(&page[(uint32_t)fd % PAGE_FDS], 1);
@@ -55,7 +55,7 @@ int hca_mark_set(int fd)
 
 void hca_mark_clear(int fd)
 {
-	uint8_t *page = page_of(fd);
+	uint8_t *page = marks_page(fd);
 
 	if (page)
 		spw_thr_store_rlx(&page[(uint32_t)fd % PAGE_FDS], 0);
@@ -63,7 +63,7 @@ void hca_mark_clear(int fd)
 
 bool hca_mark_get(int fd)
 {
-	const uint8_t *page = page_of(fd);
+	const uint8_t *page = marks_page(fd);
 
 	return page && spw_thr_load_rlx(&page[(uint32_t)fd % PAGE_FDS]);
 }

@@ -35,9 +35,9 @@ struct dir {
 	int rc;
 };
 
-static void put(struct dir *d, const char *name, const char *fmt, ...) SPW_PRINTF(3, 4);
+static void dir_put(struct dir *d, const char *name, const char *fmt, ...) SPW_PRINTF(3, 4);
 
-static void put(struct dir *d, const char *name, const char *fmt, ...)
+static void dir_put(struct dir *d, const char *name, const char *fmt, ...)
 {
 	char path[400], text[512];
 	va_list ap;
@@ -51,7 +51,7 @@ static void put(struct dir *d, const char *name, const char *fmt, ...)
 	d->rc = d->rc ? d->rc : rc;
 }
 
-static void put_link(struct dir *d, const char *name, const char *target)
+static void put_dev_link(struct dir *d, const char *name, const char *target)
 {
 	char path[400];
 	int rc;
@@ -94,8 +94,8 @@ static void device_path(const struct hca_dev *dev, char *buf, size_t bytes)
 
 static void put_modalias(struct dir *d, const struct hca_card *card)
 {
-	put(d, "modalias", "pci:v000015B3d%08Xsv000015B3sd%08Xbc02sc00i00", card->part_id,
-	    card->subsys_id);
+	dir_put(d, "modalias", "pci:v000015B3d%08Xsv000015B3sd%08Xbc02sc00i00", card->part_id,
+		card->subsys_id);
 }
 
 /* libibverbs finds the driver of a scalable function by netlink, which is hidden here; so it reads
@@ -103,7 +103,7 @@ static void put_modalias(struct dir *d, const struct hca_card *card)
 static void put_auxiliary(struct dir *d, const struct hca_dev *dev)
 {
 	put_modalias(d, dev->cfg->card);
-	put(d, "sfnum", "%u", SF_NUM_FIRST + dev->idx);
+	dir_put(d, "sfnum", "%u", SF_NUM_FIRST + dev->idx);
 }
 
 static void put_pci(struct dir *d, const struct hca_dev *dev)
@@ -114,41 +114,41 @@ static void put_pci(struct dir *d, const struct hca_dev *dev)
 	bdf_text(&dev->id, bdf, sizeof(bdf));
 	snprintf(cpus, sizeof(cpus), "0-%ld", sysconf(_SC_NPROCESSORS_CONF) - 1);
 	put_modalias(d, card);
-	put(d, "vendor", "0x15b3");
-	put(d, "device", "0x%04x", card->part_id);
-	put(d, "subsystem_vendor", "0x15b3");
-	put(d, "subsystem_device", "0x%04x", card->subsys_id);
-	put(d, "class", "0x020000");
-	put(d, "revision", "0x00");
-	put(d, "irq", "0");
-	put(d, "numa_node", "-1");
-	put(d, "local_cpulist", "%s", cpus);
-	put(d, "local_cpus", "%lx",
-	    sysconf(_SC_NPROCESSORS_CONF) >= 64 ? ~0ul
-						: (1ul << sysconf(_SC_NPROCESSORS_CONF)) - 1);
-	put(d, "current_link_speed", "%s", card->pcie_speed);
-	put(d, "max_link_speed", "%s", card->pcie_speed);
-	put(d, "current_link_width", "%u", card->pcie_width);
-	put(d, "max_link_width", "%u", card->pcie_width);
-	put(d, "enable", "1");
-	put(d, "max_vfs", "0");
-	put(d, "sriov_numvfs", "0");
-	put(d, "sriov_totalvfs", "0");
+	dir_put(d, "vendor", "0x15b3");
+	dir_put(d, "device", "0x%04x", card->part_id);
+	dir_put(d, "subsystem_vendor", "0x15b3");
+	dir_put(d, "subsystem_device", "0x%04x", card->subsys_id);
+	dir_put(d, "class", "0x020000");
+	dir_put(d, "revision", "0x00");
+	dir_put(d, "irq", "0");
+	dir_put(d, "numa_node", "-1");
+	dir_put(d, "local_cpulist", "%s", cpus);
+	dir_put(d, "local_cpus", "%lx",
+		sysconf(_SC_NPROCESSORS_CONF) >= 64 ? ~0ul
+						    : (1ul << sysconf(_SC_NPROCESSORS_CONF)) - 1);
+	dir_put(d, "current_link_speed", "%s", card->pcie_speed);
+	dir_put(d, "max_link_speed", "%s", card->pcie_speed);
+	dir_put(d, "current_link_width", "%u", card->pcie_width);
+	dir_put(d, "max_link_width", "%u", card->pcie_width);
+	dir_put(d, "enable", "1");
+	dir_put(d, "max_vfs", "0");
+	dir_put(d, "sriov_numvfs", "0");
+	dir_put(d, "sriov_totalvfs", "0");
 	snprintf(ptp, sizeof(ptp), "ptp/ptp%u/clock_name", SYSFS_PTP_FIRST + dev->idx);
-	put(d, ptp, "mlx5_ptp");
-	put(d, "uevent",
-	    "DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:%04X\nPCI_SUBSYS_ID=15B3:%04X\n"
-	    "PCI_SLOT_NAME=%s",
-	    card->part_id, card->subsys_id, bdf);
-	put(d, "resource", "%s%s",
-	    "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
-	    "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
-	    "0x0000000000000000 0x0000000000000000 0x0000000000000000\n",
-	    "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
-	    "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
-	    "0x0000000000000000 0x0000000000000000 0x0000000000000000");
-	put_link(d, "driver", "../../../../bus/pci/drivers/mlx5_core");
-	put_link(d, "subsystem", "../../../../bus/pci");
+	dir_put(d, ptp, "mlx5_ptp");
+	dir_put(d, "uevent",
+		"DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:%04X\nPCI_SUBSYS_ID=15B3:%04X\n"
+		"PCI_SLOT_NAME=%s",
+		card->part_id, card->subsys_id, bdf);
+	dir_put(d, "resource", "%s%s",
+		"0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+		"0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+		"0x0000000000000000 0x0000000000000000 0x0000000000000000\n",
+		"0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+		"0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+		"0x0000000000000000 0x0000000000000000 0x0000000000000000");
+	put_dev_link(d, "driver", "../../../../bus/pci/drivers/mlx5_core");
+	put_dev_link(d, "subsystem", "../../../../bus/pci");
 }
 
 /* ---- network interface ---- */
@@ -166,9 +166,9 @@ static void switch_id_text(const struct hca_dev *dev, char text[17])
 
 static void put_link_state(struct dir *d, const struct hca_dev *dev)
 {
-	put(d, "carrier", "%u", dev->link_up);
-	put(d, "operstate", "%s", dev->link_up ? "up" : "down");
-	put(d, "speed", "%u", hca_speed_mbps(dev));
+	dir_put(d, "carrier", "%u", dev->link_up);
+	dir_put(d, "operstate", "%s", dev->link_up ? "up" : "down");
+	dir_put(d, "speed", "%u", hca_speed_mbps(dev));
 }
 
 /* Files, not a link into the real /sys, which may show another network namespace. */
@@ -180,16 +180,16 @@ static void put_netdev(struct dir *d, const struct hca_dev *dev)
 
 	snprintf(d->path + at, sizeof(d->path) - at, "/net/%s", dev->id.netdev);
 	switch_id_text(dev, id);
-	put(d, "dev_port", "0");
-	put(d, "dev_id", "0x0");
-	put(d, "type", "1");
-	put(d, "ifindex", "%u", if_nametoindex(dev->id.netdev));
-	put(d, "mtu", "%u", dev->mtu_bytes);
-	put(d, "address", "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
-	put(d, "phys_port_name", "p%u", dev->id.port);
-	put(d, "phys_switch_id", "%s", id);
+	dir_put(d, "dev_port", "0");
+	dir_put(d, "dev_id", "0x0");
+	dir_put(d, "type", "1");
+	dir_put(d, "ifindex", "%u", if_nametoindex(dev->id.netdev));
+	dir_put(d, "mtu", "%u", dev->mtu_bytes);
+	dir_put(d, "address", "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
+	dir_put(d, "phys_port_name", "p%u", dev->id.port);
+	dir_put(d, "phys_switch_id", "%s", id);
 	put_link_state(d, dev);
-	put_link(d, "device", "../..");
+	put_dev_link(d, "device", "../..");
 	d->path[at] = 0;
 }
 
@@ -197,8 +197,8 @@ static void put_netdev(struct dir *d, const struct hca_dev *dev)
 
 static void put_state(struct dir *d, const struct hca_dev *dev)
 {
-	put(d, "state", "%s", dev->link_up ? "4: ACTIVE" : "1: DOWN");
-	put(d, "phys_state", "%s", dev->link_up ? "5: LinkUp" : "3: Disabled");
+	dir_put(d, "state", "%s", dev->link_up ? "4: ACTIVE" : "1: DOWN");
+	dir_put(d, "phys_state", "%s", dev->link_up ? "5: LinkUp" : "3: Disabled");
 }
 
 static void put_gids(struct dir *d, const struct hca_dev *dev)
@@ -212,26 +212,26 @@ static void put_gids(struct dir *d, const struct hca_dev *dev)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x%02x",
 					      k ? ":" : "", g[k], g[k + 1]);
 		snprintf(name, sizeof(name), "gids/%u", i);
-		put(d, name, "%s", text);
+		dir_put(d, name, "%s", text);
 		snprintf(name, sizeof(name), "gid_attrs/types/%u", i);
-		put(d, name, "%s", i & 1 ? "RoCE v2" : "IB/RoCE v1");
+		dir_put(d, name, "%s", i & 1 ? "RoCE v2" : "IB/RoCE v1");
 		snprintf(name, sizeof(name), "gid_attrs/ndevs/%u", i);
-		put(d, name, "%s", dev->id.netdev[0] ? dev->id.netdev : "lo");
+		dir_put(d, name, "%s", dev->id.netdev[0] ? dev->id.netdev : "lo");
 	}
 }
 
 static void put_counters(struct dir *d, const struct hca_dev *dev, const char *only)
 {
-#define PUT_IN(folder, name)                     \
-	if (!only || strcmp(only, #name) == 0)   \
-		put(d, folder "/" #name, "%llu", \
-		    (unsigned long long)spw_thr_load_rlx(&dev->cnt.name));
+#define PUT_IN(folder, name)                         \
+	if (!only || strcmp(only, #name) == 0)       \
+		dir_put(d, folder "/" #name, "%llu", \
+			(unsigned long long)spw_thr_load_rlx(&dev->cnt.name));
 #define PUT_PORT(name) PUT_IN("counters", name)
 #define PUT_HW(name)   PUT_IN("hw_counters", name)
 	HCA_PORT_CNT(PUT_PORT)
 	HCA_HW_CNT(PUT_HW)
 	if (!only)
-		put(d, "hw_counters/lifespan", "10");
+		dir_put(d, "hw_counters/lifespan", "10");
 }
 
 static void put_rate(struct dir *d, const struct hca_dev *dev)
@@ -247,7 +247,7 @@ static void put_rate(struct dir *d, const struct hca_dev *dev)
 
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(rates); i++)
 		if (rates[i].gbps == gbps)
-			put(d, "rate", "%s", rates[i].text);
+			dir_put(d, "rate", "%s", rates[i].text);
 }
 
 static void put_port(struct dir *d, const struct hca_dev *dev)
@@ -256,21 +256,21 @@ static void put_port(struct dir *d, const struct hca_dev *dev)
 	put_rate(d, dev);
 	put_gids(d, dev);
 	put_counters(d, dev, NULL);
-	put(d, "link_layer", "Ethernet");
-	put(d, "pkeys/0", "0xffff");
-	put(d, "lid", "0x0");
-	put(d, "lid_mask_count", "0");
-	put(d, "sm_lid", "0x0");
-	put(d, "sm_sl", "0");
-	put(d, "cap_mask", "0x04010000");
+	dir_put(d, "link_layer", "Ethernet");
+	dir_put(d, "pkeys/0", "0xffff");
+	dir_put(d, "lid", "0x0");
+	dir_put(d, "lid_mask_count", "0");
+	dir_put(d, "sm_lid", "0x0");
+	dir_put(d, "sm_sl", "0");
+	dir_put(d, "cap_mask", "0x04010000");
 }
 
 /* ---- RDMA device ---- */
 
 static void put_guid(struct dir *d, const char *name, const uint8_t g[8])
 {
-	put(d, name, "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4], g[5],
-	    g[6], g[7]);
+	dir_put(d, name, "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4], g[5],
+		g[6], g[7]);
 }
 
 /* No card has this file: what --rate enforces, Mbit/s of port and PCIe link; 0: nothing. */
@@ -278,8 +278,9 @@ static void put_enforced(struct dir *d, const struct hca_dev *dev)
 {
 	const struct hca_cfg *cfg = dev->cfg;
 
-	put(d, "enforced_mbps", "%u %u", cfg->rate_card ? hca_speed_mbps(dev) : cfg->rate_port_mbps,
-	    cfg->rate_card ? cfg->card->pcie_mbps : cfg->rate_pcie_mbps);
+	dir_put(d, "enforced_mbps", "%u %u",
+		cfg->rate_card ? hca_speed_mbps(dev) : cfg->rate_port_mbps,
+		cfg->rate_card ? cfg->card->pcie_mbps : cfg->rate_pcie_mbps);
 }
 
 static void put_ibdev(struct dir *d, const struct hca_dev *dev)
@@ -287,28 +288,28 @@ static void put_ibdev(struct dir *d, const struct hca_dev *dev)
 	uint64_t fw = hca_fw_ver(dev);
 	uint8_t guid[8];
 
-	put(d, "node_type", "1: CA");
+	dir_put(d, "node_type", "1: CA");
 	hca_node_guid(dev, guid);
 	put_guid(d, "node_guid", guid);
 	hca_system_guid(dev, guid);
 	put_guid(d, "sys_image_guid", guid);
-	put(d, "node_desc", "spinwire software HCA");
-	put(d, "fw_ver", "%u.%02u.%04u", (unsigned int)(fw >> 32),
-	    (unsigned int)(fw >> 16 & 0xffff), (unsigned int)(fw & 0xffff));
-	put(d, "hw_rev", "0");
-	put(d, "board_id", "%s", dev->cfg->card->board_id);
-	put(d, "hca_type", "%s", dev->cfg->card->hca_type);
+	dir_put(d, "node_desc", "spinwire software HCA");
+	dir_put(d, "fw_ver", "%u.%02u.%04u", (unsigned int)(fw >> 32),
+		(unsigned int)(fw >> 16 & 0xffff), (unsigned int)(fw & 0xffff));
+	dir_put(d, "hw_rev", "0");
+	dir_put(d, "board_id", "%s", dev->cfg->card->board_id);
+	dir_put(d, "hca_type", "%s", dev->cfg->card->hca_type);
 	put_enforced(d, dev);
-	put_link(d, "device", "../..");
+	put_dev_link(d, "device", "../..");
 }
 
 /* dev is what libibverbs compares with the device file that it opens. */
 static void put_uverbs(struct dir *d, const struct hca_dev *dev)
 {
-	put(d, "ibdev", "%s", dev->id.name);
-	put(d, "dev", "%u:%u", UVERBS_MAJOR, UVERBS_MINOR(dev->cfg, dev->idx));
-	put(d, "abi_version", "1");
-	put_link(d, "device", "../..");
+	dir_put(d, "ibdev", "%s", dev->id.name);
+	dir_put(d, "dev", "%u:%u", UVERBS_MAJOR, UVERBS_MINOR(dev->cfg, dev->idx));
+	dir_put(d, "abi_version", "1");
+	put_dev_link(d, "device", "../..");
 }
 
 /* The entries of a device in the classes and buses, all links into its own folder. */
@@ -322,22 +323,22 @@ static void put_links(struct dir *d, const struct hca_dev *dev)
 	snprintf(path, sizeof(path), "infiniband/%s", dev->id.name);
 	snprintf(target, sizeof(target), "../..%s/infiniband/%s", at + strlen("/sys"),
 		 dev->id.name);
-	put_link(d, path, target);
+	put_dev_link(d, path, target);
 	snprintf(path, sizeof(path), "infiniband_verbs/uverbs%u", uverbs);
 	snprintf(target, sizeof(target), "../..%s/infiniband_verbs/uverbs%u", at + strlen("/sys"),
 		 uverbs);
-	put_link(d, path, target);
+	put_dev_link(d, path, target);
 	if (dev->id.netdev_emulated) {
 		snprintf(path, sizeof(path), "net/%s", dev->id.netdev);
 		snprintf(target, sizeof(target), "../..%s/net/%s", at + strlen("/sys"),
 			 dev->id.netdev);
-		put_link(d, path, target);
+		put_dev_link(d, path, target);
 	}
 	sysfs_pci_path(&dev->id, at, sizeof(at));
 	bdf_text(&dev->id, bdf, sizeof(bdf));
 	snprintf(d->path, sizeof(d->path), "sys/bus/pci/devices");
 	snprintf(target, sizeof(target), "../../..%s", at + strlen("/sys"));
-	put_link(d, bdf, target);
+	put_dev_link(d, bdf, target);
 }
 
 /* The files in dev only have to exist: open() of uverbsN is intercepted, and ioctl() of ptpN
@@ -366,10 +367,10 @@ static int build_dev(const struct tree *t, const struct hca_dev *dev)
 	put_links(&d, dev);
 	snprintf(d.path, sizeof(d.path), "dev/infiniband");
 	snprintf(path, sizeof(path), "uverbs%u", uverbs);
-	put(&d, path, "%s", dev->id.name);
+	dir_put(&d, path, "%s", dev->id.name);
 	snprintf(d.path, sizeof(d.path), "dev");
 	snprintf(path, sizeof(path), "ptp%u", SYSFS_PTP_FIRST + dev->idx);
-	put(&d, path, "%s", dev->id.name);
+	dir_put(&d, path, "%s", dev->id.name);
 	return d.rc;
 }
 

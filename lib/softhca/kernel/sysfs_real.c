@@ -20,8 +20,8 @@
 #define BUS_PCI     "/sys/bus/pci/devices"
 
 /* The first word of a file; "" if there is none. */
-static void read_word(const char *folder, const char *entry, const char *file, char *word,
-		      size_t bytes)
+static void real_read_word(const char *folder, const char *entry, const char *file, char *word,
+			   size_t bytes)
 {
 	char path[300];
 	ssize_t n = 0;
@@ -39,16 +39,16 @@ static void read_word(const char *folder, const char *entry, const char *file, c
 
 typedef bool hide_fn(const struct hca_cfg *cfg, const char *entry);
 
-static bool hide_pci(const struct hca_cfg *cfg, const char *entry)
+static bool real_hide_pci(const struct hca_cfg *cfg, const char *entry)
 {
 	char vendor[16];
 
 	(void)cfg;
-	read_word(BUS_PCI, entry, "vendor", vendor, sizeof(vendor));
+	real_read_word(BUS_PCI, entry, "vendor", vendor, sizeof(vendor));
 	return strcmp(vendor, "0x15b3") == 0;
 }
 
-static bool hide_class(const struct hca_cfg *cfg, const char *entry)
+static bool real_hide_class(const struct hca_cfg *cfg, const char *entry)
 {
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
 		if (strcmp(cfg->dev[i].name, entry) == 0)
@@ -56,15 +56,15 @@ static bool hide_class(const struct hca_cfg *cfg, const char *entry)
 	return false;
 }
 
-static bool hide_verbs(const struct hca_cfg *cfg, const char *entry)
+static bool real_hide_verbs(const struct hca_cfg *cfg, const char *entry)
 {
 	char name[64];
 
-	read_word(CLASS_VERBS, entry, "ibdev", name, sizeof(name));
-	return !name[0] || hide_class(cfg, name); /* no name: the file abi_version */
+	real_read_word(CLASS_VERBS, entry, "ibdev", name, sizeof(name));
+	return !name[0] || real_hide_class(cfg, name); /* no name: the file abi_version */
 }
 
-static bool hide_net(const struct hca_cfg *cfg, const char *entry)
+static bool real_hide_net(const struct hca_cfg *cfg, const char *entry)
 {
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
 		if (strcmp(cfg->dev[i].netdev, entry) == 0)
@@ -72,7 +72,7 @@ static bool hide_net(const struct hca_cfg *cfg, const char *entry)
 	return false;
 }
 
-static bool hide_nothing(const struct hca_cfg *cfg, const char *entry)
+static bool real_hide_nothing(const struct hca_cfg *cfg, const char *entry)
 {
 	(void)cfg;
 	(void)entry;
@@ -80,7 +80,7 @@ static bool hide_nothing(const struct hca_cfg *cfg, const char *entry)
 }
 
 /* The link leads to the resolved path: a link to the class entry would lead back to itself. */
-static void link_entry(const struct tree *t, const char *folder, const char *entry)
+static void real_link_entry(const struct tree *t, const char *folder, const char *entry)
 {
 	char path[300], target[PATH_MAX];
 
@@ -89,27 +89,27 @@ static void link_entry(const struct tree *t, const char *folder, const char *ent
 		tree_link(t, path + 1, target);
 }
 
-static void link_folder(const struct tree *t, const struct hca_cfg *cfg, const char *folder,
-			hide_fn *hide)
+static void real_link_folder(const struct tree *t, const struct hca_cfg *cfg, const char *folder,
+			     hide_fn *hide)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *e;
 
 	while (dir && (e = readdir(dir)))
 		if (e->d_name[0] != '.' && !hide(cfg, e->d_name))
-			link_entry(t, folder, e->d_name);
+			real_link_entry(t, folder, e->d_name);
 	if (dir)
 		closedir(dir);
 }
 
 void sysfs_link_real(const struct tree *t, const struct hca_cfg *cfg)
 {
-	link_folder(t, cfg, BUS_PCI, hide_pci);
-	link_folder(t, cfg, "/sys/class/infiniband", hide_class);
-	link_folder(t, cfg, CLASS_VERBS, hide_verbs);
-	link_folder(t, cfg, "/dev/infiniband", hide_nothing);
+	real_link_folder(t, cfg, BUS_PCI, real_hide_pci);
+	real_link_folder(t, cfg, "/sys/class/infiniband", real_hide_class);
+	real_link_folder(t, cfg, CLASS_VERBS, real_hide_verbs);
+	real_link_folder(t, cfg, "/dev/infiniband", real_hide_nothing);
 	if (cfg->dev[0].netdev_emulated)
-		link_folder(t, cfg, "/sys/class/net", hide_net);
+		real_link_folder(t, cfg, "/sys/class/net", real_hide_net);
 }
 
 uint32_t sysfs_real_uverbs(void)

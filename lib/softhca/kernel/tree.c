@@ -28,12 +28,12 @@
 #define LOCK   ".lock"
 #define TRIES  8
 
-static const char *base_dir(void)
+static const char *tree_base_dir(void)
 {
 	return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 }
 
-static int open_dir(int at, const char *name)
+static int tree_open_dir(int at, const char *name)
 {
 	return real_openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
 }
@@ -53,7 +53,7 @@ struct entry {
 
 /* Deletes the files of a folder but the lock. Returns: true: it contains a folder, name_out is its
  * name. */
-static bool remove_files(int fd, char name_out[NAME_MAX + 1])
+static bool tree_remove_files(int fd, char name_out[NAME_MAX + 1])
 {
 	static char buf[4096] SPW_ALIGNED(8); /* static: a signal stack may be small */
 	bool found = false;
@@ -77,15 +77,15 @@ static bool remove_files(int fd, char name_out[NAME_MAX + 1])
 }
 
 /* Returns: whether nothing is left; without descriptors something is. */
-static bool empty_dir(int fd, uint32_t depth)
+static bool tree_empty_dir(int fd, uint32_t depth)
 {
 	char name[NAME_MAX + 1];
 
-	while (remove_files(fd, name)) {
-		const int sub = open_dir(fd, name);
+	while (tree_remove_files(fd, name)) {
+		const int sub = tree_open_dir(fd, name);
 
 		if (sub >= 0 && depth < DEPTH_MAX)
-			(void)empty_dir(sub, depth + 1);
+			(void)tree_empty_dir(sub, depth + 1);
 		real_close(sub);
 		if (unlinkat(fd, name, AT_REMOVEDIR))
 			return false; /* or the loop would find it again, for ever */
@@ -95,16 +95,16 @@ static bool empty_dir(int fd, uint32_t depth)
 
 /* The lock goes last: by it a sweep finds the folder if this process is killed meanwhile, or has
  * not the descriptors to empty it. */
-static void remove_root(int at, const char *name, int fd)
+static void tree_remove_root(int at, const char *name, int fd)
 {
-	if (!empty_dir(fd, 0))
+	if (!tree_empty_dir(fd, 0))
 		return;
 	unlinkat(fd, LOCK, 0);
 	unlinkat(at, name, AT_REMOVEDIR);
 }
 
 /* The folder is private to this user: nobody else can have changed what is in it. */
-static bool is_own(int fd)
+static bool tree_is_own(int fd)
 {
 	struct stat st;
 
@@ -113,24 +113,24 @@ static bool is_own(int fd)
 
 /* No process holds the lock of the folder: its owner is gone. A folder without one gets it here, so
  * whoever is just making it finds the lock taken, and makes another. */
-static bool is_dead(int fd, int *lock_out)
+static bool tree_is_dead(int fd, int *lock_out)
 {
 	*lock_out = real_openat(fd, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return *lock_out >= 0 && flock(*lock_out, LOCK_EX | LOCK_NB) == 0;
 }
 
-static void sweep_one(int base_fd, const char *name)
+static void tree_sweep_one(int base_fd, const char *name)
 {
-	const int fd = open_dir(base_fd, name);
+	const int fd = tree_open_dir(base_fd, name);
 	int lock = -1;
 
-	if (fd >= 0 && is_own(fd) && is_dead(fd, &lock))
-		remove_root(base_fd, name, fd);
+	if (fd >= 0 && tree_is_own(fd) && tree_is_dead(fd, &lock))
+		tree_remove_root(base_fd, name, fd);
 	real_close(lock);
 	real_close(fd);
 }
 
-static void prefix_text(char *buf, size_t bytes)
+static void tree_prefix_text(char *buf, size_t bytes)
 {
 	snprintf(buf, bytes, PREFIX "%u-", spw_uid_outer());
 }
@@ -141,20 +141,20 @@ void tree_sweep(const char *base)
 	struct dirent *e;
 	char prefix[32];
 
-	prefix_text(prefix, sizeof(prefix));
+	tree_prefix_text(prefix, sizeof(prefix));
 	while (d && (e = readdir(d)))
 		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
-			sweep_one(dirfd(d), e->d_name);
+			tree_sweep_one(dirfd(d), e->d_name);
 	if (d)
 		closedir(d);
 }
 
-static int make_locked(struct tree *t, const char *base)
+static int tree_make_locked(struct tree *t, const char *base)
 {
 	char lock[128], prefix[32];
 	int rc;
 
-	prefix_text(prefix, sizeof(prefix));
+	tree_prefix_text(prefix, sizeof(prefix));
 	snprintf(t->root, sizeof(t->root), "%s/%s%d-XXXXXX", base, prefix, (int)getpid());
 	if (!mkdtemp(t->root))
 		return -errno;
@@ -175,12 +175,12 @@ static int make_locked(struct tree *t, const char *base)
 
 int tree_make(struct tree *t)
 {
-	const char *base = base_dir();
+	const char *base = tree_base_dir();
 	int rc = -EAGAIN;
 
 	tree_sweep(base);
 	for (int i = 0; i < TRIES && rc == -EAGAIN; i++)
-		rc = make_locked(t, base);
+		rc = tree_make_locked(t, base);
 	if (!rc)
 		return 0;
 	t->root[0] = 0;
@@ -193,16 +193,16 @@ void tree_remove(struct tree *t)
 
 	if (!t->root[0])
 		return;
-	fd = open_dir(AT_FDCWD, t->root);
-	if (fd >= 0 && is_own(fd))
-		remove_root(AT_FDCWD, t->root, fd);
+	fd = tree_open_dir(AT_FDCWD, t->root);
+	if (fd >= 0 && tree_is_own(fd))
+		tree_remove_root(AT_FDCWD, t->root, fd);
 	real_close(fd);
 	real_close(t->lock_fd);
 	t->root[0] = 0;
 }
 
 /* Creates the missing folders above the last '/' of an absolute path. */
-static int make_parents(char *abs, size_t from)
+static int tree_make_parents(char *abs, size_t from)
 {
 	for (char *p = abs + from; (p = strchr(p, '/')); p++) {
 		*p = 0;
@@ -213,18 +213,18 @@ static int make_parents(char *abs, size_t from)
 	return 0;
 }
 
-static int abs_path(const struct tree *t, const char *path, char *buf, size_t bytes)
+static int tree_abs_path(const struct tree *t, const char *path, char *buf, size_t bytes)
 {
 	if ((size_t)snprintf(buf, bytes, "%s/%s", t->root, path) >= bytes)
 		return -ENAMETOOLONG;
-	return make_parents(buf, strlen(t->root) + 1);
+	return tree_make_parents(buf, strlen(t->root) + 1);
 }
 
 int tree_file(const struct tree *t, const char *path, const char *fmt, ...)
 {
 	char abs[512], text[1024];
 	va_list ap;
-	int fd, n, rc = abs_path(t, path, abs, sizeof(abs));
+	int fd, n, rc = tree_abs_path(t, path, abs, sizeof(abs));
 	ssize_t wrote;
 
 	if (rc)
@@ -248,7 +248,7 @@ int tree_file(const struct tree *t, const char *path, const char *fmt, ...)
 int tree_link(const struct tree *t, const char *path, const char *target)
 {
 	char abs[512];
-	int rc = abs_path(t, path, abs, sizeof(abs));
+	int rc = tree_abs_path(t, path, abs, sizeof(abs));
 
 	if (!rc && symlink(target, abs))
 		rc = -errno;
@@ -258,7 +258,7 @@ int tree_link(const struct tree *t, const char *path, const char *target)
 int tree_dir(const struct tree *t, const char *path)
 {
 	char abs[512];
-	int rc = abs_path(t, path, abs, sizeof(abs));
+	int rc = tree_abs_path(t, path, abs, sizeof(abs));
 
 	if (!rc && mkdir(abs, 0755) && errno != EEXIST)
 		rc = -errno;

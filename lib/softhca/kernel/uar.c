@@ -24,22 +24,22 @@
 #define PGOFF_CLOCK_INFO ((uint64_t)MLX5_IB_MMAP_CLOCK_INFO << 8)
 #define PGOFF_UAR        0x10000ull
 
-static uint64_t page_bytes(void)
+static uint64_t uar_page_bytes(void)
 {
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void *map_page(int fd, uint64_t pgoff)
+static void *uar_map_page(int fd, uint64_t pgoff)
 {
-	void *p = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		       (off_t)(pgoff * page_bytes()));
+	void *p = mmap(NULL, uar_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		       (off_t)(pgoff * uar_page_bytes()));
 
 	return p == MAP_FAILED ? NULL : p;
 }
 
 int hca_uar_map_ctx(struct hca_ctx *ctx)
 {
-	off_t bytes = (off_t)((PGOFF_UAR + (1ull << UAR_LOG2_MAX)) * page_bytes());
+	off_t bytes = (off_t)((PGOFF_UAR + (1ull << UAR_LOG2_MAX)) * uar_page_bytes());
 	int rc = 0;
 
 	ctx->fd = memfd_create("uverbs", MFD_CLOEXEC);
@@ -47,8 +47,8 @@ int hca_uar_map_ctx(struct hca_ctx *ctx)
 		return -errno;
 	if (ftruncate(ctx->fd, bytes))
 		rc = -errno;
-	ctx->core_clock = rc ? NULL : map_page(ctx->fd, PGOFF_CORE_CLOCK);
-	ctx->clock_info = rc ? NULL : map_page(ctx->fd, PGOFF_CLOCK_INFO);
+	ctx->core_clock = rc ? NULL : uar_map_page(ctx->fd, PGOFF_CORE_CLOCK);
+	ctx->clock_info = rc ? NULL : uar_map_page(ctx->fd, PGOFF_CLOCK_INFO);
 	if (ctx->core_clock && ctx->clock_info)
 		return 0;
 	rc = rc ? rc : -ENOMEM;
@@ -60,9 +60,9 @@ int hca_uar_map_ctx(struct hca_ctx *ctx)
 void hca_uar_unmap_ctx(struct hca_ctx *ctx)
 {
 	if (ctx->core_clock)
-		munmap(ctx->core_clock, page_bytes());
+		munmap(ctx->core_clock, uar_page_bytes());
 	if (ctx->clock_info)
-		munmap(ctx->clock_info, page_bytes());
+		munmap(ctx->clock_info, uar_page_bytes());
 }
 
 int hca_uar_alloc(struct hca_ctx *ctx, struct hca_uar **uar_out, uint64_t *mmap_off_out)
@@ -75,17 +75,17 @@ int hca_uar_alloc(struct hca_ctx *ctx, struct hca_uar **uar_out, uint64_t *mmap_
 	rc = hca_tbl_add(&ctx->dev->uars, uar, 1, UAR_LOG2_MAX, &uar->index);
 	if (rc)
 		goto err_obj;
-	uar->page = map_page(ctx->fd, PGOFF_UAR + uar->index);
+	uar->page = uar_map_page(ctx->fd, PGOFF_UAR + uar->index);
 	rc = uar->page ? nic_uar_create(uar) : -ENOMEM;
 	if (rc)
 		goto err_tbl;
 	*uar_out = uar;
-	*mmap_off_out = (PGOFF_UAR + uar->index) * page_bytes();
+	*mmap_off_out = (PGOFF_UAR + uar->index) * uar_page_bytes();
 	return 0;
 err_tbl:
 	hca_tbl_del(&ctx->dev->uars, uar->index);
 	if (uar->page)
-		munmap(uar->page, page_bytes());
+		munmap(uar->page, uar_page_bytes());
 err_obj:
 	hca_obj_free(&uar->o);
 	return rc;
@@ -99,7 +99,7 @@ void hca_uar_free(struct hca_uar *uar)
 	/* The index may be reused in this file: its next owner must not find an old doorbell. */
 	for (uint32_t i = 0; i < UAR_BYTES / 8; i++)
 		spw_dma_store((uint64_t *)uar->page + i, 0);
-	munmap(uar->page, page_bytes());
+	munmap(uar->page, uar_page_bytes());
 	hca_obj_free(&uar->o);
 }
 

@@ -54,7 +54,7 @@ struct maps {
 	size_t at, end;
 };
 
-static int next_char(struct maps *m)
+static int maps_next_char(struct maps *m)
 {
 	if (m->at == m->end) {
 		ssize_t n = read(m->fd, m->buf, sizeof(m->buf));
@@ -68,12 +68,12 @@ static int next_char(struct maps *m)
 }
 
 /* Reads hexadecimal digits, and consumes the character after them (*stop_out). */
-static uint64_t next_hex(struct maps *m, int *stop_out)
+static uint64_t maps_next_hex(struct maps *m, int *stop_out)
 {
 	uint64_t v = 0;
 	int c;
 
-	while ((c = next_char(m)) >= 0) {
+	while ((c = maps_next_char(m)) >= 0) {
 		if (c >= '0' && c <= '9')
 			v = v << 4 | (uint64_t)(c - '0');
 		else if (c >= 'a' && c <= 'f')
@@ -90,18 +90,18 @@ struct vma {
 	bool rd, wr;
 };
 
-static bool next_vma(struct maps *m, struct vma *v)
+static bool maps_next_vma(struct maps *m, struct vma *v)
 {
 	int c;
 
-	v->start = next_hex(m, &c);
+	v->start = maps_next_hex(m, &c);
 	if (c != '-')
 		return false;
-	v->end = next_hex(m, &c);
-	v->rd = next_char(m) == 'r';
-	v->wr = next_char(m) == 'w';
+	v->end = maps_next_hex(m, &c);
+	v->rd = maps_next_char(m) == 'r';
+	v->wr = maps_next_char(m) == 'w';
 	while (c >= 0 && c != '\n')
-		c = next_char(m);
+		c = maps_next_char(m);
 	return true;
 }
 
@@ -120,7 +120,7 @@ int hca_umem_check(uint64_t addr, uint64_t len, bool write)
 	}
 	if (m.fd < 0) /* without /proc nothing can be checked: accept */
 		return 0;
-	while (at < end && next_vma(&m, &v)) {
+	while (at < end && maps_next_vma(&m, &v)) {
 		if (v.end <= at)
 			continue;
 		if (v.start > at || !v.rd || (write && !v.wr))

@@ -4,7 +4,7 @@
  * The dispatcher of uverbs commands, and the two encodings of the write() ABI. A command's path:
  *
  *   uv_write, uv_ioctl   decode the header             in the caller's memory
- *   call_user            copy in; copy out at the end  only with 0 as the result
+ *   uv_call_user            copy in; copy out at the end  only with 0 as the result
  *   uv_dispatch          sizes, device lock, faults on purpose (fail=), memory guard
  *   cmd_*                the command
  *
@@ -102,7 +102,7 @@ static const struct cmd_desc ex_cmds[] = {
 };
 
 /* Errors: -EINVAL: no such command; -EOPNOTSUPP: a command that is not modelled. */
-static int find_cmd(uint32_t cmd, const struct cmd_desc **desc_out)
+static int uv_find_cmd(uint32_t cmd, const struct cmd_desc **desc_out)
 {
 	bool ex = cmd & IB_USER_VERBS_CMD_FLAG_EXTENDED;
 	uint32_t id = cmd & ~IB_USER_VERBS_CMD_FLAG_EXTENDED;
@@ -122,14 +122,14 @@ struct run {
 	struct uv_call *call;
 };
 
-static int run_cmd(void *arg)
+static int uv_run_cmd(void *arg)
 {
 	const struct run *r = arg;
 
 	return r->fn(r->call);
 }
 
-static uint64_t now_ms(void)
+static uint64_t uv_now_ms(void)
 {
 	struct timespec t;
 
@@ -140,14 +140,14 @@ static uint64_t now_ms(void)
 /* A command that needs a neighbour's MAC returns -EAGAIN before it has changed anything, and runs
  * again until an answer has come. The kernel waits as long: drivers/infiniband/core/addr.c,
  * rdma_addr_find_l2_eth_by_grh. Other commands and the NIC go on meanwhile. */
-static int run_waiting(struct hca_dev *dev, struct run *run)
+static int uv_run_waiting(struct hca_dev *dev, struct run *run)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
-	const uint64_t until_ms = now_ms() + NEIGHBOUR_MS;
+	const uint64_t until_ms = uv_now_ms() + NEIGHBOUR_MS;
 	int rc;
 
-	while ((rc = nic_guarded(dev, run_cmd, run)) == -EAGAIN) {
-		if (now_ms() >= until_ms)
+	while ((rc = nic_guarded(dev, uv_run_cmd, run)) == -EAGAIN) {
+		if (uv_now_ms() >= until_ms)
 			return -ETIMEDOUT;
 		hca_unlock(dev);
 		nanosleep(&nap, NULL);
@@ -161,7 +161,7 @@ int uv_dispatch(uint32_t cmd, struct uv_call *call)
 {
 	const struct cmd_desc *d;
 	struct hca_dev *dev = call->ctx->dev;
-	int rc = find_cmd(cmd, &d);
+	int rc = uv_find_cmd(cmd, &d);
 
 	if (rc)
 		return rc;
@@ -174,7 +174,7 @@ int uv_dispatch(uint32_t cmd, struct uv_call *call)
 	hca_lock(dev);
 	rc = -nic_fault_of(dev, d->name);
 	if (!rc)
-		rc = run_waiting(dev, &(struct run){d->fn, call});
+		rc = uv_run_waiting(dev, &(struct run){d->fn, call});
 	hca_unlock(dev);
 	return rc;
 }
@@ -189,7 +189,7 @@ void uv_uhw_reply(struct uv_call *c, const void *resp, size_t bytes)
 #define BYTES_MAX (512u * 1024u) /* the most that 16-bit counts of 8-byte words express */
 
 /* Room for all four buffers, zeroed, each 8-byte aligned; freed by the caller. */
-static void *call_alloc(struct uv_call *c)
+static void *uv_call_alloc(struct uv_call *c)
 {
 	size_t in = SPW_ALIGN_UP((size_t)c->in_bytes, 8u) + UV_PAD_BYTES;
 	size_t uhw_in = SPW_ALIGN_UP((size_t)c->uhw_in_bytes, 8u) + UV_PAD_BYTES;
@@ -213,9 +213,9 @@ struct user_bufs {
 
 /* Copies in, runs, copies out. What the command did stays done if the copy out fails, as in Linux.
  */
-static int call_user(uint32_t cmd, struct uv_call *c, const struct user_bufs *u)
+static int uv_call_user(uint32_t cmd, struct uv_call *c, const struct user_bufs *u)
 {
-	void *mem = call_alloc(c);
+	void *mem = uv_call_alloc(c);
 	int rc;
 
 	if (!mem)
@@ -236,14 +236,14 @@ static int call_user(uint32_t cmd, struct uv_call *c, const struct user_bufs *u)
 /* ---- write() ---- */
 
 /* Lengths are checked as the kernel checks them, with the same errno. */
-static int64_t write_legacy(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr *h, uint64_t buf,
-			    size_t len)
+static int64_t uv_write_legacy(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr *h, uint64_t buf,
+			       size_t len)
 {
 	struct uv_call c = {.ctx = ctx};
 	struct user_bufs u = {.in = buf + sizeof(*h)};
 	const struct cmd_desc *d;
 	uint32_t in = (uint32_t)(len - sizeof(*h)), out = h->out_words * 4u;
-	int rc = find_cmd(h->command, &d);
+	int rc = uv_find_cmd(h->command, &d);
 
 	if (rc)
 		return rc;
@@ -260,13 +260,13 @@ static int64_t write_legacy(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr 
 		c.uhw_out_bytes = out - d->out_bytes;
 		u.uhw_out = u.out + c.out_bytes;
 	}
-	rc = rc ? rc : call_user(h->command, &c, &u);
+	rc = rc ? rc : uv_call_user(h->command, &c, &u);
 	return rc ? rc : (int64_t)len;
 }
 
 /* A response address without room for one, or the reverse, is refused. */
-static int64_t write_ex(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr *h, uint64_t buf,
-			size_t len)
+static int64_t uv_write_ex(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr *h, uint64_t buf,
+			   size_t len)
 {
 	struct ib_uverbs_ex_cmd_hdr ex;
 	struct uv_call c = {.ctx = ctx};
@@ -290,7 +290,7 @@ static int64_t write_ex(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr *h, 
 	u.uhw_in = u.in + c.in_bytes;
 	u.out = ex.response;
 	u.uhw_out = u.out + c.out_bytes;
-	rc = call_user(h->command, &c, &u);
+	rc = uv_call_user(h->command, &c, &u);
 	return rc ? rc : (int64_t)len;
 }
 
@@ -307,8 +307,8 @@ int64_t uv_write(struct hca_ctx *ctx, const void *buf, size_t len)
 	if (rc)
 		return rc;
 	if (h.command & IB_USER_VERBS_CMD_FLAG_EXTENDED)
-		return write_ex(ctx, &h, at, len);
-	return write_legacy(ctx, &h, at, len);
+		return uv_write_ex(ctx, &h, at, len);
+	return uv_write_legacy(ctx, &h, at, len);
 }
 
 /* ---- ioctl(INVOKE_WRITE) ---- */
@@ -341,5 +341,5 @@ int uv_ioctl_invoke_write(struct hca_ctx *ctx, const struct ib_uverbs_attr *attr
 		c.uhw_out_bytes = uhw_out->len;
 		u.uhw_out = uhw_out->data;
 	}
-	return call_user((uint32_t)cmd->data, &c, &u);
+	return uv_call_user((uint32_t)cmd->data, &c, &u);
 }

@@ -43,17 +43,17 @@ void *preload_next(void **slot, const char *name)
 	return fn;
 }
 
-__attribute__((constructor)) static void load(void)
+__attribute__((constructor)) static void preload_load(void)
 {
 	proc_load();
 }
 
-__attribute__((destructor)) static void unload(void)
+__attribute__((destructor)) static void preload_unload(void)
 {
 	proc_exit();
 }
 
-static int fail(int code)
+static int fail_errno(int code)
 {
 	errno = code;
 	return -1;
@@ -104,11 +104,11 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 		return NEXT(write, ssize_t, (int, const void *, size_t))(fd, buf, len);
 	rc = uv_write(ctx, buf, len);
 	proc_ctx_put(ctx);
-	return rc < 0 ? fail((int)-rc) : (ssize_t)rc;
+	return rc < 0 ? fail_errno((int)-rc) : (ssize_t)rc;
 }
 
 /* The PTP clock of a device, between two readings of the host's. */
-static int ptp_offset(struct ptp_sys_offset_extended *off)
+static int ptp_offset_ioctl(struct ptp_sys_offset_extended *off)
 {
 	if (off->n_samples > PTP_MAX_SAMPLES)
 		return -EINVAL;
@@ -136,16 +136,16 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	arg = va_arg(ap, void *);
 	va_end(ap);
 	if (request == SIOCETHTOOL && arg && proc_ethtool(arg, &rc))
-		return rc < 0 ? fail(-rc) : rc;
+		return rc < 0 ? fail_errno(-rc) : rc;
 	if (request == PTP_SYS_OFFSET_EXTENDED && arg && vfs_is_ptp(fd)) {
-		rc = ptp_offset(arg);
-		return rc < 0 ? fail(-rc) : rc;
+		rc = ptp_offset_ioctl(arg);
+		return rc < 0 ? fail_errno(-rc) : rc;
 	}
 	if (!ctx)
 		return NEXT(ioctl, int, (int, unsigned long, ...))(fd, request, arg);
 	rc = request == RDMA_VERBS_IOCTL ? uv_ioctl(ctx, arg) : -ENOTTY;
 	proc_ctx_put(ctx);
-	return rc < 0 ? fail(-rc) : rc;
+	return rc < 0 ? fail_errno(-rc) : rc;
 }
 
 /* libibverbs asks the kernel for devices over netlink first. Refused, it reads /sys, where ours
@@ -153,13 +153,13 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 EXPORT int socket(int domain, int type, int protocol)
 {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA)
-		return fail(EPROTONOSUPPORT);
+		return fail_errno(EPROTONOSUPPORT);
 	return NEXT(socket, int, (int, int, int))(domain, type, protocol);
 }
 
 /* ---- open ---- */
 
-static int opened(int fd, const char *counter)
+static int opened_fd(int fd, const char *counter)
 {
 	vfs_opened(fd, counter);
 	return fd;
@@ -170,36 +170,37 @@ static mode_t mode_arg(int flags, va_list ap)
 	return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
 }
 
-#define OPEN_BODY(name)                                                                           \
-	char buf[VFS_PATH_BYTES];                                                                 \
-	const char *counter;                                                                      \
-	int dev = vfs_cdev(path);                                                                 \
-	mode_t mode;                                                                              \
-	va_list ap;                                                                               \
-	va_start(ap, flags);                                                                      \
-	mode = mode_arg(flags, ap);                                                               \
-	va_end(ap);                                                                               \
-	if (dev >= 0)                                                                             \
-		return proc_cdev_open((uint32_t)dev);                                             \
-	counter = vfs_opening(path);                                                              \
-	return opened(NEXT(name, int, (const char *, int, ...))(vfs_map(path, buf), flags, mode), \
-		      counter)
+#define OPEN_BODY(name)                                                                     \
+	char buf[VFS_PATH_BYTES];                                                           \
+	const char *counter;                                                                \
+	int dev = vfs_cdev(path);                                                           \
+	mode_t mode;                                                                        \
+	va_list ap;                                                                         \
+	va_start(ap, flags);                                                                \
+	mode = mode_arg(flags, ap);                                                         \
+	va_end(ap);                                                                         \
+	if (dev >= 0)                                                                       \
+		return proc_cdev_open((uint32_t)dev);                                       \
+	counter = vfs_opening(path);                                                        \
+	return opened_fd(                                                                   \
+		NEXT(name, int, (const char *, int, ...))(vfs_map(path, buf), flags, mode), \
+		counter)
 
-#define OPENAT_BODY(name)                                                                       \
-	char buf[VFS_PATH_BYTES];                                                               \
-	const char *counter;                                                                    \
-	int dev = vfs_cdev(path);                                                               \
-	mode_t mode;                                                                            \
-	va_list ap;                                                                             \
-	va_start(ap, flags);                                                                    \
-	mode = mode_arg(flags, ap);                                                             \
-	va_end(ap);                                                                             \
-	if (dev >= 0)                                                                           \
-		return proc_cdev_open((uint32_t)dev);                                           \
-	counter = vfs_opening(path);                                                            \
-	return opened(NEXT(name, int, (int, const char *, int, ...))(dirfd, vfs_map(path, buf), \
-								     flags, mode),              \
-		      counter)
+#define OPENAT_BODY(name)                                                                          \
+	char buf[VFS_PATH_BYTES];                                                                  \
+	const char *counter;                                                                       \
+	int dev = vfs_cdev(path);                                                                  \
+	mode_t mode;                                                                               \
+	va_list ap;                                                                                \
+	va_start(ap, flags);                                                                       \
+	mode = mode_arg(flags, ap);                                                                \
+	va_end(ap);                                                                                \
+	if (dev >= 0)                                                                              \
+		return proc_cdev_open((uint32_t)dev);                                              \
+	counter = vfs_opening(path);                                                               \
+	return opened_fd(NEXT(name, int, (int, const char *, int, ...))(dirfd, vfs_map(path, buf), \
+									flags, mode),              \
+			 counter)
 
 EXPORT int open(const char *path, int flags, ...)
 {

@@ -50,7 +50,7 @@ static pid_t owner;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool inside; /* this thread creates the devices: paths it opens are real */
 
-static void to_stderr(enum spw_log_level level, const char *text, void *arg)
+static void proc_to_stderr(enum spw_log_level level, const char *text, void *arg)
 {
 	char line[1200];
 	int n = snprintf(line, sizeof(line), "softhca: %s\n", text);
@@ -95,7 +95,7 @@ void proc_load(void)
 
 	nic_mask_save();
 	owner = getpid();
-	spw_log_sink_set(to_stderr, NULL);
+	spw_log_sink_set(proc_to_stderr, NULL);
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 	cfg_state = hca_cfg_parse(getenv(ENV_OPTIONS), &self.cfg) ? FAILED : READY;
 	self.cfg.uverbs_first = real_uverbs;
@@ -114,7 +114,7 @@ struct proc *proc_ready(void)
 	return spw_thr_load_acq(&state) == READY ? &self : NULL; /* [PR3 acquire, pairs with PR1] */
 }
 
-static int make(void)
+static int proc_make(void)
 {
 	int rc = hca_devs_open(&self.cfg, &self.devs);
 
@@ -143,7 +143,7 @@ struct proc *proc_get(void)
 	pthread_mutex_lock(&mutex);
 	inside = true;
 	if (state == NOT_YET) {
-		s = make() ? FAILED : READY;
+		s = proc_make() ? FAILED : READY;
 		if (s == FAILED)
 			spw_warn("%s; there are no devices", spw_err_text());
 		/* [PR1 release, pairs with PR2 and PR3: a reader of READY sees the devices] */
@@ -175,7 +175,7 @@ bool proc_fd_marked(int fd)
 	return hca_mark_get(fd);
 }
 
-static int file_open(struct hca_dev *dev, struct dev_file *f)
+static int proc_file_open(struct hca_dev *dev, struct dev_file *f)
 {
 	int rc = hca_ctx_open(dev, &f->ctx);
 
@@ -202,7 +202,7 @@ int proc_cdev_open(uint32_t dev_idx)
 		return -1;
 	}
 	f = calloc(1, sizeof(*f));
-	rc = f ? file_open(&p->devs[dev_idx], f) : -ENOMEM;
+	rc = f ? proc_file_open(&p->devs[dev_idx], f) : -ENOMEM;
 	if (rc) {
 		free(f);
 		errno = -rc;
@@ -229,7 +229,7 @@ struct hca_ctx *proc_ctx_get(int fd)
 }
 
 /* Drops one reference; the last one closes the context. */
-static void file_put(struct dev_file *file, bool closing)
+static void proc_file_put(struct dev_file *file, bool closing)
 {
 	struct dev_file **at;
 	bool last;
@@ -259,7 +259,7 @@ void proc_ctx_put(struct hca_ctx *ctx)
 		;
 	pthread_mutex_unlock(&mutex);
 	if (f)
-		file_put(f, false);
+		proc_file_put(f, false);
 }
 
 static void channel_closing(int fd)
@@ -285,7 +285,7 @@ void proc_fd_closing(int fd)
 		;
 	pthread_mutex_unlock(&mutex);
 	if (f)
-		file_put(f, true);
+		proc_file_put(f, true);
 	else
 		channel_closing(fd);
 }

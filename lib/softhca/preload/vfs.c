@@ -23,27 +23,27 @@
 #define CDEV      DIR_DEV "/uverbs"
 #define PTP       "/dev/ptp"
 
-static bool starts(const char *path, const char *with)
+static bool path_starts(const char *path, const char *with)
 {
 	return strncmp(path, with, strlen(with)) == 0;
 }
 
-static bool is(const char *path, const char *folder)
+static bool path_is(const char *path, const char *folder)
 {
 	const size_t n = strlen(folder);
 
-	return starts(path, folder) && (!path[n] || (path[n] == '/' && !path[n + 1]));
+	return path_starts(path, folder) && (!path[n] || (path[n] == '/' && !path[n + 1]));
 }
 
-static bool within(const char *path, const char *folder)
+static bool path_is_within(const char *path, const char *folder)
 {
 	const size_t n = strlen(folder);
 
-	return starts(path, folder) && (!path[n] || path[n] == '/');
+	return path_starts(path, folder) && (!path[n] || path[n] == '/');
 }
 
 /* The path has a component that is the PCI address of one of our functions. */
-static bool names_our_pci(const char *path, const struct hca_cfg *cfg)
+static bool path_names_our_pci(const char *path, const struct hca_cfg *cfg)
 {
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++) {
 		const struct hca_dev_cfg *d = &cfg->dev[i];
@@ -60,7 +60,7 @@ static bool names_our_pci(const char *path, const struct hca_cfg *cfg)
 }
 
 /* A folder above one of our PCI functions that does not exist on the machine itself. */
-static bool above_our_pci(const char *path, const struct hca_cfg *cfg)
+static bool path_is_above_our_pci(const char *path, const struct hca_cfg *cfg)
 {
 	size_t n = strlen(path);
 
@@ -80,7 +80,7 @@ int vfs_cdev(const char *path)
 	char *end;
 	unsigned long n;
 
-	if (!path || !cfg || !starts(path, CDEV))
+	if (!path || !cfg || !path_starts(path, CDEV))
 		return -1;
 	n = strtoul(path + strlen(CDEV), &end, 10);
 	if (end == path + strlen(CDEV) || *end || n < cfg->uverbs_first ||
@@ -89,7 +89,7 @@ int vfs_cdev(const char *path)
 	return (int)(n - cfg->uverbs_first);
 }
 
-static bool is_our_ptp(const char *path, const struct hca_cfg *cfg)
+static bool path_is_our_ptp(const char *path, const struct hca_cfg *cfg)
 {
 	char *end;
 	const unsigned long n = strtoul(path + strlen(PTP), &end, 10);
@@ -110,28 +110,29 @@ bool vfs_is_ptp(int fd)
 	n = readlink(link, path, sizeof(path) - 1);
 	path[SPW_MAX(n, 0)] = 0;
 	root = strlen(p->tree.root);
-	return strncmp(path, p->tree.root, root) == 0 && starts(path + root, PTP);
+	return strncmp(path, p->tree.root, root) == 0 && path_starts(path + root, PTP);
 }
 
-static bool is_emulated(const char *path)
+static bool path_is_emulated(const char *path)
 {
 	const struct hca_cfg *cfg = proc_cfg();
 
 	if (path[0] != '/' ||
-	    !(starts(path, "/sys/") || starts(path, DIR_DEV) || starts(path, PTP)) || !cfg)
+	    !(path_starts(path, "/sys/") || path_starts(path, DIR_DEV) || path_starts(path, PTP)) ||
+	    !cfg)
 		return false;
-	if (starts(path, PTP))
-		return is_our_ptp(path, cfg);
-	if (within(path, DIR_CLASS) || within(path, DIR_VERBS) || is(path, DIR_DEV) ||
-	    is(path, DIR_PCI))
+	if (path_starts(path, PTP))
+		return path_is_our_ptp(path, cfg);
+	if (path_is_within(path, DIR_CLASS) || path_is_within(path, DIR_VERBS) ||
+	    path_is(path, DIR_DEV) || path_is(path, DIR_PCI))
 		return true;
-	if (within(path, DIR_NET))
+	if (path_is_within(path, DIR_NET))
 		return cfg->dev[0].netdev_emulated;
-	if (starts(path, DIR_DEV))
+	if (path_starts(path, DIR_DEV))
 		return vfs_cdev(path) >= 0;
-	if (!starts(path, DIR_PCI "/") && !starts(path, DIR_DEVS))
+	if (!path_starts(path, DIR_PCI "/") && !path_starts(path, DIR_DEVS))
 		return false;
-	return names_our_pci(path, cfg) || above_our_pci(path, cfg);
+	return path_names_our_pci(path, cfg) || path_is_above_our_pci(path, cfg);
 }
 
 /* Functions that have left the bus are not listed any more. */
@@ -146,7 +147,7 @@ const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES])
 {
 	struct proc *p;
 
-	if (!path || !is_emulated(path))
+	if (!path || !path_is_emulated(path))
 		return path;
 	p = proc_get();
 	if (!p)
@@ -186,7 +187,7 @@ static const char *counter_name(const char *name)
 	return NULL;
 }
 
-static void refresh(const char *counter)
+static void vfs_refresh(const char *counter)
 {
 	struct proc *p = proc_ready();
 
@@ -201,7 +202,7 @@ const char *vfs_opening(const char *path)
 	name = name ? name + 1 : path;
 	name = name ? counter_name(name) : NULL;
 	if (name)
-		refresh(name);
+		vfs_refresh(name);
 	return name;
 }
 
@@ -237,7 +238,7 @@ void vfs_reading(int fd)
 		return;
 	for (uint32_t i = 0; i < WATCH_CNT; i++)
 		if (spw_thr_load_acq(&watched[i].fd1) == fd + 1) /* [W2 acquire, pairs with W1] */
-			refresh(watched[i].counter);
+			vfs_refresh(watched[i].counter);
 }
 
 void vfs_closing(int fd)

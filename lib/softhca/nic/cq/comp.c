@@ -40,7 +40,7 @@
 #define LAST_LAP    0xff00ull
 
 /* Do two CQEs differ only in fields that a mini-CQE carries? */
-static bool same_but_mini(const struct nic_cq *c, const uint64_t *a, const uint64_t *b)
+static bool comp_same_but_mini(const struct nic_cq *c, const uint64_t *a, const uint64_t *b)
 {
 	struct nic_cqe x, y;
 
@@ -60,7 +60,7 @@ static bool same_but_mini(const struct nic_cq *c, const uint64_t *a, const uint6
 	return memcmp(x.w, y.w, sizeof(x.w)) == 0;
 }
 
-static uint64_t mini_of(const struct nic_cq *c, const struct nic_cqe *e)
+static uint64_t comp_mini(const struct nic_cq *c, const struct nic_cqe *e)
 {
 	uint64_t m = 0;
 
@@ -76,15 +76,15 @@ static uint64_t mini_of(const struct nic_cq *c, const struct nic_cqe *e)
 
 /* Readers count WQE or stride indices on from the title, except in the stride-index format, where
  * each mini-CQE carries its own. */
-static bool fits_title(const struct nic_cq *c, const struct nic_cqe *e)
+static bool comp_fits_title(const struct nic_cq *c, const struct nic_cqe *e)
 {
-	return same_but_mini(c, c->comp->title, e->w) &&
+	return comp_same_but_mini(c, c->comp->title, e->w) &&
 	       (c->cq->comp_format == MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX ||
 		spw_prm_cqe64_get_wqe_counter(e) == c->comp->next);
 }
 
 /* How many completions a session that starts at pi may have: a block never wraps. */
-static uint32_t session_max(struct nic_cq *c)
+static uint32_t comp_session_max(struct nic_cq *c)
 {
 	const uint32_t max = c->cq->comp_enhanced ? SPW_PRM_MINI_ENHANCED_MAX : SESSION_MAX;
 	const uint32_t to_end = c->cq->ncqe - (c->pi & (c->cq->ncqe - 1));
@@ -100,8 +100,8 @@ static uint32_t session_max(struct nic_cq *c)
 
 /* Writes the slot at pi with its mark of ownership: the owner bit, in the enhanced layout the lap
  * as well. It stands for `span` completions. event_se: as for cq_event_check. */
-static void write_slot(struct nic_cq *c, const uint64_t *w, uint8_t op_bits, uint32_t span,
-		       bool event_se)
+static void comp_write_slot(struct nic_cq *c, const uint64_t *w, uint8_t op_bits, uint32_t span,
+			    bool event_se)
 {
 	const uint32_t lap = c->pi / c->cq->ncqe;
 	uint64_t last = (SPW_SWAP64(w[7]) & ~LAST_OP_OWN) | op_bits | (lap & 1);
@@ -111,7 +111,7 @@ static void write_slot(struct nic_cq *c, const uint64_t *w, uint8_t op_bits, uin
 	cq_publish(c, w, last, span, event_se);
 }
 
-static void put_plain(struct nic_cq *c, const uint64_t *w)
+static void comp_put_plain(struct nic_cq *c, const uint64_t *w)
 {
 	struct nic_cqe e;
 	bool se;
@@ -120,18 +120,18 @@ static void put_plain(struct nic_cq *c, const uint64_t *w)
 	memcpy(e.w, w, sizeof(e.w));
 	se = spw_prm_cqe64_get_se(&e);
 	opcode = spw_prm_cqe64_get_opcode(&e);
-	write_slot(c, w, OP_BITS(opcode, 0, se), 1, se || opcode >= SPW_PRM_CQE_SIG_ERR);
+	comp_write_slot(c, w, OP_BITS(opcode, 0, se), 1, se || opcode >= SPW_PRM_CQE_SIG_ERR);
 }
 
 /* The minis first, the title last: the reader polls the title. */
-static void flush_basic(struct nic_cq *c, uint32_t cnt)
+static void comp_flush_basic(struct nic_cq *c, uint32_t cnt)
 {
 	struct nic_comp *s = c->comp;
 	struct nic_cqe title;
 	bool se;
 
 	if (cnt == 1) {
-		put_plain(c, s->title);
+		comp_put_plain(c, s->title);
 		return;
 	}
 	memcpy(title.w, s->title, sizeof(title.w));
@@ -141,12 +141,13 @@ static void flush_basic(struct nic_cq *c, uint32_t cnt)
 	spw_prm_cqe64_set_byte_cnt(&title, cnt);
 	for (uint32_t i = 0; i < cnt; i++)
 		spw_dma_store(&cq_slot(c, c->pi + (i < 8 ? 1 : i & ~7u))[i & 7], s->mini[i]);
-	write_slot(c, title.w,
-		   OP_BITS(spw_prm_cqe64_get_opcode(&title), SPW_PRM_CQE_FORMAT_COMPRESSED, se),
-		   cnt, se);
+	comp_write_slot(
+		c, title.w,
+		OP_BITS(spw_prm_cqe64_get_opcode(&title), SPW_PRM_CQE_FORMAT_COMPRESSED, se), cnt,
+		se);
 }
 
-static void flush_enhanced(struct nic_cq *c, uint32_t cnt)
+static void comp_flush_enhanced(struct nic_cq *c, uint32_t cnt)
 {
 	struct nic_comp *s = c->comp;
 	struct nic_cqe title;
@@ -155,15 +156,15 @@ static void flush_enhanced(struct nic_cq *c, uint32_t cnt)
 	if (cnt == 1 && !(spw_unlikely(c->adv != NULL) && adv_holds_one(c))) {
 		/* a plain CQE, and the title of the next session */
 		memcpy(s->title, s->first, sizeof(s->title));
-		put_plain(c, s->title);
+		comp_put_plain(c, s->title);
 		return;
 	}
 	memcpy(title.w, s->title, sizeof(title.w));
 	memcpy(w, s->mini, cnt * sizeof(w[0]));
 	if (spw_unlikely(c->adv != NULL))
 		adv_holes(c, title.w, cnt);
-	write_slot(c, w, OP_BITS(cnt - 1, SPW_PRM_CQE_FORMAT_COMPRESSED, false), cnt,
-		   spw_prm_cqe64_get_se(&title));
+	comp_write_slot(c, w, OP_BITS(cnt - 1, SPW_PRM_CQE_FORMAT_COMPRESSED, false), cnt,
+			spw_prm_cqe64_get_se(&title));
 }
 
 void cq_comp_flush(struct nic_cq *c)
@@ -174,20 +175,20 @@ void cq_comp_flush(struct nic_cq *c)
 		return;
 	c->comp->cnt = 0;
 	if (c->cq->comp_enhanced)
-		flush_enhanced(c, cnt);
+		comp_flush_enhanced(c, cnt);
 	else
-		flush_basic(c, cnt);
+		comp_flush_basic(c, cnt);
 }
 
-static void add(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
+static void comp_add(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
 {
 	struct nic_comp *s = c->comp;
 
 	if (!s->cnt) {
 		memcpy(c->cq->comp_enhanced ? s->first : s->title, e->w, sizeof(s->title));
-		s->max = session_max(c);
+		s->max = comp_session_max(c);
 	}
-	s->mini[s->cnt++] = mini_of(c, e);
+	s->mini[s->cnt++] = comp_mini(c, e);
 	s->next = (uint16_t)(spw_prm_cqe64_get_wqe_counter(e) + step);
 	if (!c->comp_dirty) {
 		c->comp_dirty = true;
@@ -196,28 +197,28 @@ static void add(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
 	}
 }
 
-static void put_title(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
+static void comp_put_title(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
 {
 	struct nic_comp *s = c->comp;
 
 	memcpy(s->title, e->w, sizeof(s->title));
 	s->titled = step != 0;
 	s->next = (uint16_t)(spw_prm_cqe64_get_wqe_counter(e) + step);
-	put_plain(c, e->w);
+	comp_put_plain(c, e->w);
 }
 
 void cq_comp_put(struct nic_cq *c, struct nic_cqe *e, uint32_t step)
 {
 	struct nic_comp *s = c->comp;
 	const bool enhanced = c->cq->comp_enhanced;
-	const bool goes_on = step && (enhanced ? s->titled : s->cnt != 0) && fits_title(c, e);
+	const bool goes_on = step && (enhanced ? s->titled : s->cnt != 0) && comp_fits_title(c, e);
 
 	if (s->cnt && (!goes_on || s->cnt >= s->max))
 		cq_comp_flush(c);
 	if (enhanced ? goes_on : step != 0)
-		add(c, e, step);
+		comp_add(c, e, step);
 	else
-		put_title(c, e, step);
+		comp_put_title(c, e, step);
 }
 
 /* Marks every slot as not written yet: the first lap is 0, so 0 would mean "written". */

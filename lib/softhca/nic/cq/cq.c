@@ -34,7 +34,7 @@ static uint32_t cq_ci(const struct nic_cq *c)
 
 /* Is the ring full by that consumer index? Only as many of its bits count as the ring index and its
  * owner bit have: DPDK's net_mlx5 publishes 16 bits for its send CQs. */
-static bool full_by(const struct nic_cq *c, uint32_t ci)
+static bool cq_is_full_by(const struct nic_cq *c, uint32_t ci)
 {
 	const uint32_t cnt = c->comp ? c->comp->cnt : 0;
 
@@ -46,10 +46,10 @@ static bool full_by(const struct nic_cq *c, uint32_t ci)
  * one CQE at a time, so no lap is missed. */
 bool cq_full(struct nic_cq *c)
 {
-	if (spw_likely(!full_by(c, c->ci_read)))
+	if (spw_likely(!cq_is_full_by(c, c->ci_read)))
 		return false;
 	c->ci_read = cq_ci(c);
-	return full_by(c, c->ci_read);
+	return cq_is_full_by(c, c->ci_read);
 }
 
 void cq_overrun(struct nic_cq *c)
@@ -63,27 +63,27 @@ void cq_overrun(struct nic_cq *c)
 }
 
 /* CQEs that the application can read: all, unless the adversary holds some back. */
-static uint32_t written(const struct nic_cq *c)
+static uint32_t cq_written(const struct nic_cq *c)
 {
 	return c->pi - c->held;
 }
 
-static void event_now(struct nic_cq *c)
+static void cq_event_now(struct nic_cq *c)
 {
 	c->armed = NIC_ARM_NONE;
-	c->event_pi = written(c);
+	c->event_pi = cq_written(c);
 	c->mod_at_ns = 0;
 	hca_event_comp(c->cq);
 }
 
 /* Moderation: the event comes after mod_cnt CQEs, or mod_period_us after the first of them. Starts
  * the timer; returns whether the event is delayed. */
-static bool mod_delays(struct nic_cq *c)
+static bool cq_mod_delays(struct nic_cq *c)
 {
 	struct nic_dev *nd = c->nd;
 
 	if (!c->mod_at_ns) {
-		c->mod_pi = written(c) - 1;
+		c->mod_pi = cq_written(c) - 1;
 		c->mod_at_ns = nic_now_ns() + c->cq->mod_period_us * 1000ull;
 		nic_timer_at(nd, c->mod_at_ns);
 		if (!c->mod_listed) {
@@ -92,7 +92,7 @@ static bool mod_delays(struct nic_cq *c)
 			nd->mod_list = c;
 		}
 	}
-	return written(c) - c->mod_pi < c->cq->mod_cnt;
+	return cq_written(c) - c->mod_pi < c->cq->mod_cnt;
 }
 
 void cq_mod_timers(struct nic_dev *nd)
@@ -108,7 +108,7 @@ void cq_mod_timers(struct nic_dev *nd)
 		*p = c->mod_next;
 		c->mod_listed = false;
 		if (c->mod_at_ns)
-			event_now(c);
+			cq_event_now(c);
 	}
 }
 
@@ -117,12 +117,13 @@ void cq_event_check(struct nic_cq *c, bool se)
 {
 	if (spw_likely(c->armed == NIC_ARM_NONE) || (c->armed == NIC_ARM_SOLICITED && !se))
 		return;
-	if (c->cq->mod_cnt && c->cq->mod_period_us && mod_delays(c)) /* either 0: no moderation */
+	if (c->cq->mod_cnt && c->cq->mod_period_us &&
+	    cq_mod_delays(c)) /* either 0: no moderation */
 		return;
-	event_now(c);
+	cq_event_now(c);
 }
 
-SPW_INLINE void publish(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se)
+SPW_INLINE void cq_write(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se)
 {
 	if (spw_unlikely(c->adv != NULL)) {
 		adv_hold(c, w, last, span, se);
@@ -135,7 +136,7 @@ SPW_INLINE void publish(struct nic_cq *c, const uint64_t *w, uint64_t last, uint
 
 void cq_publish(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se)
 {
-	publish(c, w, last, span, se);
+	cq_write(c, w, last, span, se);
 }
 
 void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32_t step)
@@ -153,10 +154,10 @@ void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32
 		cq_comp_put(c, e, step);
 		return;
 	}
-	publish(c, e->w,
-		(SPW_SWAP64(e->w[7]) & ~0xffull) | (uint8_t)(opcode << 4 | (se ? 2 : 0)) |
-			(c->pi & c->cq->ncqe ? 1 : 0),
-		1, se || opcode >= SPW_PRM_CQE_SIG_ERR);
+	cq_write(c, e->w,
+		 (SPW_SWAP64(e->w[7]) & ~0xffull) | (uint8_t)(opcode << 4 | (se ? 2 : 0)) |
+			 (c->pi & c->cq->ncqe ? 1 : 0),
+		 1, se || opcode >= SPW_PRM_CQE_SIG_ERR);
 }
 
 /* The arm word: [PRM] 8.18, sequence number in bits 29..28, command in bit 24, consumer index
@@ -174,8 +175,8 @@ static void cq_arm(struct nic_cq *c, uint32_t word_be)
 	const uint32_t record[2] = {0, word_be};
 	const uint32_t ci = spw_prm_dbrec_cq_get_arm_ci(record);
 	const bool solicited = spw_prm_dbrec_cq_get_arm_cmd(record);
-	const uint32_t unread = (written(c) - ci) & NIC_CQ_INDEX_MASK,
-		       unreported = written(c) - c->event_pi;
+	const uint32_t unread = (cq_written(c) - ci) & NIC_CQ_INDEX_MASK,
+		       unreported = cq_written(c) - c->event_pi;
 
 	c->arm_word = word_be;
 	if (c->armed != NIC_ARM_ANY)

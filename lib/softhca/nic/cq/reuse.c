@@ -41,7 +41,7 @@ void cq_reuse_fini(struct nic_cq *c)
 }
 
 /* Reads the doorbell record only if the one last read does not show it. */
-static bool is_reposted(struct nic_rq *r, uint16_t wqe)
+static bool use_is_reposted(struct nic_rq *r, uint16_t wqe)
 {
 	const uint32_t cnt = r->rq->wqe_cnt;
 
@@ -49,18 +49,18 @@ static bool is_reposted(struct nic_rq *r, uint16_t wqe)
 }
 
 /* Indices are 16 bits wide: on a CQ of more entries, one lap could pass unnoticed. */
-static bool laps_are_distinct(const struct nic_cq *c, const struct nic_rq *r)
+static bool use_laps_differ(const struct nic_cq *c, const struct nic_rq *r)
 {
 	return c->cq->ncqe + r->rq->wqe_cnt <= UINT16_MAX;
 }
 
 /* Does a later completion show that the one in slot `at`, the oldest of the CQ, was read? */
-static SPW_COLD bool is_read(const struct nic_cq *c, uint32_t at)
+static SPW_COLD bool use_is_read(const struct nic_cq *c, uint32_t at)
 {
 	for (uint32_t i = 1; i < c->cq->ncqe; i++) {
 		const struct nic_cq_use *u = &c->use[(at + i) & (c->cq->ncqe - 1)];
 
-		if (u->rq && is_reposted(u->rq, u->wqe))
+		if (u->rq && use_is_reposted(u->rq, u->wqe))
 			return true;
 	}
 	return false;
@@ -74,9 +74,9 @@ void cq_reuse_track(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
 	if (c->err)
 		return;
 	u = &c->use[(c->pi + open) & (c->cq->ncqe - 1)];
-	if (u->rq && !is_reposted(u->rq, u->wqe) && !is_read(c, c->pi + open))
+	if (u->rq && !use_is_reposted(u->rq, u->wqe) && !use_is_read(c, c->pi + open))
 		spw_thr_count(&c->nd->strict.cqe_reuse, 1u);
-	u->rq = r && r->rq && laps_are_distinct(c, r) ? r : NULL;
+	u->rq = r && r->rq && use_laps_differ(c, r) ? r : NULL;
 	u->wqe = wqe;
 }
 

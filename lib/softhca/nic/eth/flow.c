@@ -33,7 +33,7 @@
 /* ---- headers ---- */
 
 /* Only the first fragment of a datagram has ports, so a fragment of any kind has none here. */
-static void parse_l4(struct flow_key *k)
+static void flow_parse_l4(struct flow_key *k)
 {
 	const uint8_t *p = k->frame + k->l4_off;
 	uint32_t left = k->l3_off + k->l3_bytes - k->l4_off;
@@ -50,7 +50,7 @@ static void parse_l4(struct flow_key *k)
 }
 
 /* l3_bytes comes from the header, bounded by the frame: short frames are padded by Ethernet. */
-static void parse_ipv4(struct flow_key *k)
+static void flow_parse_ipv4(struct flow_key *k)
 {
 	const uint8_t *p = k->frame + k->l3_off;
 	uint32_t left = k->frame_bytes - k->l3_off, hdr;
@@ -65,12 +65,12 @@ static void parse_ipv4(struct flow_key *k)
 	k->proto = p[9];
 	k->is_frag = (spw_prm_ld16(p + 6) & 0x3fffu) != 0;
 	k->l4_off = (uint16_t)(k->l3_off + hdr);
-	parse_l4(k);
+	flow_parse_l4(k);
 }
 
 /* Routing, hop-by-hop and destination options are skipped to the transport header, a fragment
  * header likewise. */
-static void parse_ipv6(struct flow_key *k)
+static void flow_parse_ipv6(struct flow_key *k)
 {
 	const uint8_t *p = k->frame + k->l3_off;
 	uint32_t left = k->frame_bytes - k->l3_off, at = IPV6_BYTES;
@@ -95,7 +95,7 @@ static void parse_ipv6(struct flow_key *k)
 	if (at > k->l3_bytes)
 		return;
 	k->l4_off = (uint16_t)(k->l3_off + at);
-	parse_l4(k);
+	flow_parse_l4(k);
 }
 
 /* The outer VLAN tag is the one that rules compare; inner ones are skipped. */
@@ -120,15 +120,15 @@ void flow_parse(const uint8_t *frame, uint32_t len, struct flow_key *key_out)
 	}
 	k->l3_off = (uint16_t)at;
 	if (k->ether_type == TYPE_IPV4)
-		parse_ipv4(k);
+		flow_parse_ipv4(k);
 	else if (k->ether_type == TYPE_IPV6)
-		parse_ipv6(k);
+		flow_parse_ipv6(k);
 }
 
 /* ---- rules ---- */
 
 /* The value was masked when the rule was made. */
-static bool bytes_match(const uint8_t *frame, const void *value, const void *mask, size_t n)
+static bool flow_bytes_match(const uint8_t *frame, const void *value, const void *mask, size_t n)
 {
 	const uint8_t *v = value, *m = mask;
 
@@ -139,33 +139,34 @@ static bool bytes_match(const uint8_t *frame, const void *value, const void *mas
 }
 
 /* Rules keep the byte order of the request, which is the network's. */
-static bool be16_match(uint16_t x, uint16_t val_be, uint16_t mask_be)
+static bool flow_be16_match(uint16_t x, uint16_t val_be, uint16_t mask_be)
 {
 	return (spw_cpu_to_be16(x) & mask_be) == val_be;
 }
 
-static bool eth_match(const struct flow_match *m, const struct flow_key *k)
+static bool flow_eth_match(const struct flow_match *m, const struct flow_key *k)
 {
 	const struct ib_uverbs_flow_eth_filter *v = &m->val.eth, *w = &m->mask.eth;
 
-	if (k->frame_bytes < ETH_BYTES || !bytes_match(k->frame, v->dst_mac, w->dst_mac, 6) ||
-	    !bytes_match(k->frame + 6, v->src_mac, w->src_mac, 6))
+	if (k->frame_bytes < ETH_BYTES || !flow_bytes_match(k->frame, v->dst_mac, w->dst_mac, 6) ||
+	    !flow_bytes_match(k->frame + 6, v->src_mac, w->src_mac, 6))
 		return false;
-	if (w->vlan_tag && (!k->has_vlan || !be16_match(k->vlan_tci, v->vlan_tag, w->vlan_tag)))
+	if (w->vlan_tag &&
+	    (!k->has_vlan || !flow_be16_match(k->vlan_tci, v->vlan_tag, w->vlan_tag)))
 		return false;
-	return be16_match(k->ether_type, v->ether_type, w->ether_type);
+	return flow_be16_match(k->ether_type, v->ether_type, w->ether_type);
 }
 
-static bool ipv4_match(const struct flow_match *m, const struct flow_key *k)
+static bool flow_ipv4_match(const struct flow_match *m, const struct flow_key *k)
 {
 	const struct ib_uverbs_flow_ipv4_filter *v = &m->val.ipv4, *w = &m->mask.ipv4;
 	const uint8_t *p = k->frame + k->l3_off;
 
-	return k->l3 == FLOW_L3_IPV4 && bytes_match(p + 12, &v->src_ip, &w->src_ip, 8) &&
+	return k->l3 == FLOW_L3_IPV4 && flow_bytes_match(p + 12, &v->src_ip, &w->src_ip, 8) &&
 	       (p[9] & w->proto) == v->proto && (p[1] & w->tos) == v->tos;
 }
 
-static bool ipv6_match(const struct flow_match *m, const struct flow_key *k)
+static bool flow_ipv6_match(const struct flow_match *m, const struct flow_key *k)
 {
 	const struct ib_uverbs_flow_ipv6_filter *v = &m->val.ipv6, *w = &m->mask.ipv6;
 	const uint8_t *p = k->frame + k->l3_off;
@@ -174,61 +175,61 @@ static bool ipv6_match(const struct flow_match *m, const struct flow_key *k)
 	if (k->l3 != FLOW_L3_IPV6)
 		return false;
 	word = (uint32_t)spw_prm_ld16(p) << 16 | spw_prm_ld16(p + 2);
-	return bytes_match(p + 8, v->src_ip, w->src_ip, 16) &&
-	       bytes_match(p + 24, v->dst_ip, w->dst_ip, 16) &&
+	return flow_bytes_match(p + 8, v->src_ip, w->src_ip, 16) &&
+	       flow_bytes_match(p + 24, v->dst_ip, w->dst_ip, 16) &&
 	       (spw_cpu_to_be32(word & label_mask) & w->flow_label) == v->flow_label &&
 	       (k->proto & w->next_hdr) == v->next_hdr &&
 	       ((word >> 20) & w->traffic_class) == v->traffic_class;
 }
 
 /* A fragment matches by protocol, and never by port. */
-static bool l4_match(const struct flow_match *m, const struct flow_key *k)
+static bool flow_l4_match(const struct flow_match *m, const struct flow_key *k)
 {
 	if (k->l4 != m->l4)
 		return false;
 	if (k->is_frag)
 		return !m->mask.l4.src_port && !m->mask.l4.dst_port;
-	return be16_match(k->src_port, m->val.l4.src_port, m->mask.l4.src_port) &&
-	       be16_match(k->dst_port, m->val.l4.dst_port, m->mask.l4.dst_port);
+	return flow_be16_match(k->src_port, m->val.l4.src_port, m->mask.l4.src_port) &&
+	       flow_be16_match(k->dst_port, m->val.l4.dst_port, m->mask.l4.dst_port);
 }
 
 bool flow_match_frame(const struct flow_match *m, const struct flow_key *k)
 {
-	if (!eth_match(m, k))
+	if (!flow_eth_match(m, k))
 		return false;
-	if (m->l3 == FLOW_L3_IPV4 && !ipv4_match(m, k))
+	if (m->l3 == FLOW_L3_IPV4 && !flow_ipv4_match(m, k))
 		return false;
-	if (m->l3 == FLOW_L3_IPV6 && !ipv6_match(m, k))
+	if (m->l3 == FLOW_L3_IPV6 && !flow_ipv6_match(m, k))
 		return false;
-	return m->l4 == FLOW_L4_NONE || l4_match(m, k);
+	return m->l4 == FLOW_L4_NONE || flow_l4_match(m, k);
 }
 
 /* A drop rule takes the frame and gives it to nobody. Beyond FLOW_DST_MAX receivers the rest gets
  * no copy. */
-static uint32_t add(struct flow_dst *dst, uint32_t n, const struct hca_flow *f)
+static uint32_t flow_dst_add(struct flow_dst *dst, uint32_t n, const struct hca_flow *f)
 {
 	if (n < FLOW_DST_MAX && !f->drop)
 		dst[n++] = (struct flow_dst){f->qp, f->tag};
 	return n;
 }
 
-static bool same_rule(const struct hca_flow *a, const struct hca_flow *b)
+static bool flow_same_rule(const struct hca_flow *a, const struct hca_flow *b)
 {
 	return a->priority == b->priority && memcmp(&a->match, &b->match, sizeof(a->match)) == 0;
 }
 
 /* The first rule, by priority and age, that matches the frame, and every rule equal to it. */
-static uint32_t steer_normal(const struct hca_dev *dev, const struct flow_key *key,
-			     struct flow_dst *dst, const struct hca_flow **taker_out)
+static uint32_t flow_steer_normal(const struct hca_dev *dev, const struct flow_key *key,
+				  struct flow_dst *dst, const struct hca_flow **taker_out)
 {
 	const struct hca_flow *taker = NULL;
 	uint32_t n = 0;
 
 	for (const struct hca_flow *f = dev->flows; f; f = f->next) {
-		if (f->type != FLOW_NORMAL || (taker && !same_rule(f, taker)) ||
+		if (f->type != FLOW_NORMAL || (taker && !flow_same_rule(f, taker)) ||
 		    !flow_match_frame(&f->match, key))
 			continue;
-		n = add(dst, n, f);
+		n = flow_dst_add(dst, n, f);
 		if (!taker && !f->dont_trap)
 			taker = f;
 	}
@@ -236,22 +237,22 @@ static uint32_t steer_normal(const struct hca_dev *dev, const struct flow_key *k
 	return n;
 }
 
-static uint32_t steer_default(const struct hca_dev *dev, const struct flow_key *key,
-			      struct flow_dst *dst, uint32_t n)
+static uint32_t flow_steer_default(const struct hca_dev *dev, const struct flow_key *key,
+				   struct flow_dst *dst, uint32_t n)
 {
 	bool multicast = key->frame_bytes && key->frame[0] & 1;
 
 	for (const struct hca_flow *f = dev->flows; f; f = f->next)
 		if (f->type == FLOW_ALL_DEFAULT || (f->type == FLOW_MC_DEFAULT && multicast))
-			n = add(dst, n, f);
+			n = flow_dst_add(dst, n, f);
 	return n;
 }
 
-static uint32_t steer_sniffers(const struct hca_dev *dev, struct flow_dst *dst, uint32_t n)
+static uint32_t flow_steer_sniffers(const struct hca_dev *dev, struct flow_dst *dst, uint32_t n)
 {
 	for (const struct hca_flow *f = dev->flows; f; f = f->next)
 		if (f->type == FLOW_SNIFFER)
-			n = add(dst, n, f);
+			n = flow_dst_add(dst, n, f);
 	return n;
 }
 
@@ -260,15 +261,15 @@ uint32_t flow_steer(struct hca_dev *dev, const struct flow_key *key,
 		    struct flow_dst dst_out[FLOW_DST_MAX], bool *dropped_out)
 {
 	const struct hca_flow *taker;
-	uint32_t n = steer_normal(dev, key, dst_out, &taker);
+	uint32_t n = flow_steer_normal(dev, key, dst_out, &taker);
 
 	*dropped_out = taker && taker->drop;
 	if (!taker)
-		n = steer_default(dev, key, dst_out, n);
-	return steer_sniffers(dev, dst_out, n);
+		n = flow_steer_default(dev, key, dst_out, n);
+	return flow_steer_sniffers(dev, dst_out, n);
 }
 
 uint32_t flow_sniff(struct hca_dev *dev, struct flow_dst dst_out[FLOW_DST_MAX])
 {
-	return steer_sniffers(dev, dst_out, 0);
+	return flow_steer_sniffers(dev, dst_out, 0);
 }

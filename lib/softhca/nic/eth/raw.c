@@ -5,7 +5,7 @@
  *
  *   rx.c -> raw_steer: flow_steer -> for each QP: deliver -> the QP's ring, or rss_pick -> a WQ's
  * ring
- *             -> plain_put (one WQE a frame) or stride_put (many frames a WQE) -> raw_cqe
+ *             -> raw_plain_put (one WQE a frame) or raw_stride_put (many frames a WQE) -> raw_cqe
  *
  * Striding: a WQE is one buffer of stride_cnt strides; a frame takes the next whole strides.
  *
@@ -14,8 +14,8 @@
  *   CQE: wqe_id = ci, wqe_counter = first stride, byte_cnt = strides << 16 | bytes; the filler CQE
  *   returns strides that a frame did not fit into, and the frame goes to the next WQE
  *
- * What to know before changing it: deliver() must not take a frame it cannot complete. If the first
- * queue's CQ looks full, the frame stays on the cable for up to CQ_WAIT_NS.
+ * What to know before changing it: raw_deliver() must not take a frame it cannot complete. If the
+ * first queue's CQ looks full, the frame stays on the cable for up to CQ_WAIT_NS.
  *
  * Sources: [PRM] 8.18 and prm/spw_prm.h (CQE fields), rdma-core mlx5dv.h (ethernet segment).
  */
@@ -87,7 +87,7 @@ struct raw_bytes {
 
 /* What hds_ip_ext and l4_hdr_type report. UDP over IPv4 without a checksum counts as
  * correct. */
-static void check_sums(const struct flow_key *k, struct raw_meta *m)
+static void raw_check_sums(const struct flow_key *k, struct raw_meta *m)
 {
 	const uint8_t l3_type = k->l3 == FLOW_L3_IPV4   ? SPW_PRM_L3_IPV4
 				: k->l3 == FLOW_L3_IPV6 ? SPW_PRM_L3_IPV6
@@ -111,7 +111,7 @@ static void check_sums(const struct flow_key *k, struct raw_meta *m)
 }
 
 /* A frame is delivered in up to three parts, so that stripping a tag copies nothing. */
-static void add_part(struct raw_bytes *b, const uint8_t *at, uint32_t len)
+static void raw_add_part(struct raw_bytes *b, const uint8_t *at, uint32_t len)
 {
 	b->part[b->part_cnt].at = at;
 	b->part[b->part_cnt++].len = len;
@@ -120,8 +120,8 @@ static void add_part(struct raw_bytes *b, const uint8_t *at, uint32_t len)
 
 /* The FCS covers the frame as it was on the wire, tag included. Cables carry none, so it is
  * computed. */
-static void bytes_for(const struct nic_rq *r, const struct hca_qp *qp, const struct flow_key *k,
-		      struct raw_meta *m, struct raw_bytes *b)
+static void raw_bytes_for(const struct nic_rq *r, const struct hca_qp *qp, const struct flow_key *k,
+			  struct raw_meta *m, struct raw_bytes *b)
 {
 	const bool strip = r->wq ? r->wq->flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING
 				 : qp->create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
@@ -133,16 +133,16 @@ static void bytes_for(const struct nic_rq *r, const struct hca_qp *qp, const str
 	m->stripped = strip && k->has_vlan && spw_prm_ld16(k->frame + 12) == TYPE_CVLAN;
 	if (spw_unlikely(m->stripped)) {
 		m->vlan = k->vlan_tci;
-		add_part(b, k->frame, 12);
-		add_part(b, k->frame + 12 + TAG_BYTES, k->frame_bytes - 12 - TAG_BYTES);
+		raw_add_part(b, k->frame, 12);
+		raw_add_part(b, k->frame + 12 + TAG_BYTES, k->frame_bytes - 12 - TAG_BYTES);
 	} else {
-		add_part(b, k->frame, k->frame_bytes);
+		raw_add_part(b, k->frame, k->frame_bytes);
 	}
 	if (spw_likely(!fcs))
 		return;
 	for (unsigned i = 0; i < sizeof(b->fcs); i++)
 		b->fcs[i] = (uint8_t)(crc >> 8 * i);
-	add_part(b, b->fcs, sizeof(b->fcs));
+	raw_add_part(b, b->fcs, sizeof(b->fcs));
 }
 
 /* The CQE of one frame. r->dropped counts the frames before it that found no WQE; a CQE reports and
@@ -177,7 +177,7 @@ static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cn
 /* A frame is longer than the receive WQE that it met: an error completion, and the WQE is used up.
  * The queue stays ready and raises no event, as on a card (DPDK's net_mlx5 resets after QP_OP, PROT
  * and FLUSH errors only: commits aa67ed3084, ef296e8f61). */
-static void frame_too_long(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter)
+static void raw_frame_too_long(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter)
 {
 	NIC_CNT(nd, resp_local_length_error);
 	rq_complete_err(nd, r, 0, wqe_counter, SPW_PRM_SYN_LOCAL_LENGTH_ERR);
@@ -185,7 +185,8 @@ static void frame_too_long(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_co
 
 /* A receive WQE is unusable: its queue goes to ERR, as on a card, until the application resets it.
  */
-static void wq_fail(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome)
+static void raw_wq_fail(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter,
+			uint8_t syndrome)
 {
 	if (spw_unlikely(inject_wq_fatal(nd))) {
 		late_wq_fails(nd, r, wqe_counter, syndrome);
@@ -203,7 +204,7 @@ void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8
 
 	r->stride_at = 0;
 	if (r->wq) {
-		wq_fail(nd, r, wqe_counter, syndrome);
+		raw_wq_fail(nd, r, wqe_counter, syndrome);
 		return;
 	}
 	rq_complete_err(nd, r, 0, wqe_counter, syndrome);
@@ -212,8 +213,8 @@ void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8
 }
 
 /* Striding: a frame that does not fit into the rest of the WQE leaves that rest as filler. */
-static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_bytes *b,
-		       const struct raw_meta *m)
+static bool raw_stride_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_bytes *b,
+			   const struct raw_meta *m)
 {
 	const uint32_t len = b->len;
 	const uint32_t need = (len + r->two_byte_shift + r->stride_bytes - 1) / r->stride_bytes;
@@ -256,8 +257,8 @@ static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_by
 }
 
 /* One WQE per frame. False: no WQE is posted, and the frame is dropped by the caller. */
-static bool plain_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_bytes *b,
-		      const struct raw_meta *m)
+static bool raw_plain_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_bytes *b,
+			  const struct raw_meta *m)
 {
 	struct nic_rwqe w;
 	uint8_t syn = 0;
@@ -268,7 +269,7 @@ static bool plain_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_byt
 		syn = rq_scatter(nd, r, &w, b->part[i].at, b->part[i].len);
 	if (spw_unlikely(syn)) {
 		if (syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
-			frame_too_long(nd, r, w.idx);
+			raw_frame_too_long(nd, r, w.idx);
 		else
 			raw_rq_fail(nd->cur, r, w.idx, syn);
 		return true;
@@ -279,7 +280,7 @@ static bool plain_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_byt
 
 /* The CQ looks full. Its consumer index may only lag (DPDK publishes the RQ's first), so the frame
  * waits a while before this counts as an overrun. */
-static bool must_wait(struct nic_dev *nd, struct nic_qp *q, struct nic_rq *r)
+static bool raw_must_wait(struct nic_dev *nd, struct nic_qp *q, struct nic_rq *r)
 {
 	if (spw_likely(!cq_full(r->cq)) || r->cq->cq->ignore_overrun || r->cq->err) {
 		q->cq_full_ns = 0;
@@ -291,8 +292,8 @@ static bool must_wait(struct nic_dev *nd, struct nic_qp *q, struct nic_rq *r)
 }
 
 /* Returns false if the frame must be offered again. */
-static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key *k, uint32_t tag,
-		    bool may_wait, const struct raw_meta *sums)
+static bool raw_deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key *k,
+			uint32_t tag, bool may_wait, const struct raw_meta *sums)
 {
 	struct nic_qp *q = qp->nic;
 	struct raw_meta m = *sums;
@@ -313,15 +314,15 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 		NIC_CNT(nd, out_of_buffer);
 		return true;
 	}
-	if (may_wait && rq_room(r) && must_wait(nd, q, r))
+	if (may_wait && rq_room(r) && raw_must_wait(nd, q, r))
 		return false;
 	if (r->cq->cq->comp_en && r->cq->cq->comp_format != MLX5_IB_CQE_RES_FORMAT_HASH)
 		m.check_sum = (uint16_t)csum_add(0, k->frame + 14, k->frame_bytes - 14);
-	bytes_for(r, qp, k, &m, &bytes);
+	raw_bytes_for(r, qp, k, &m, &bytes);
 	nd->cur = q;
 	nd->cur_rx = true;
 	nd->cur_rq = r;
-	ok = r->striding ? stride_put(nd, r, &bytes, &m) : plain_put(nd, r, &bytes, &m);
+	ok = r->striding ? raw_stride_put(nd, r, &bytes, &m) : raw_plain_put(nd, r, &bytes, &m);
 	nd->cur = NULL;
 	nd->cur_rq = NULL;
 	if (!ok) {
@@ -352,9 +353,9 @@ bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce
 	}
 	if (!n)
 		return true;
-	check_sums(&k, &m);
+	raw_check_sums(&k, &m);
 	for (uint32_t i = 0; i < n; i++)
-		if (!deliver(nd, dst[i].qp, &k, dst[i].tag, i == 0 && !roce, &m))
+		if (!raw_deliver(nd, dst[i].qp, &k, dst[i].tag, i == 0 && !roce, &m))
 			return false;
 	return true;
 }
@@ -370,11 +371,11 @@ void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
 
 	flow_parse(frame, len, &k);
 	n = flow_steer(nd->dev, &k, dst, &dropped);
-	check_sums(&k, &m);
+	raw_check_sums(&k, &m);
 	for (uint32_t i = 0; i < n; i++) {
 		struct hca_qp *qp = dst[i].qp;
 
 		if (qp->o.ctx != from || (qp->is_rss && qp->rss.self_lb_mc))
-			deliver(nd, qp, &k, dst[i].tag, false, &m);
+			raw_deliver(nd, qp, &k, dst[i].tag, false, &m);
 	}
 }

@@ -3,9 +3,9 @@
  *
  * Raw Ethernet: frames from send WQEs onto the cable. raw.c receives.
  *
- *   qp_tx -> raw_tx: sq_fetch -> raw_send: reserve, inline header, gather, tag, checksums -> commit
- *                      a WQE that is wrong -> raw_fail
- *   the frames of several WQEs, then nic_tx_publish: cable flush -> their CQEs
+ *   round_qp_tx -> raw_tx: sq_fetch -> raw_send: reserve, inline header, gather, tag, checksums ->
+ * commit a WQE that is wrong -> raw_fail the frames of several WQEs, then nic_tx_publish: cable
+ * flush -> their CQEs
  *
  * Sources: prm/spw_prm.h, rdma-core mlx5dv.h (ethernet segment).
  */
@@ -18,7 +18,7 @@
 
 /* What a card computes while it sends: fields are cleared first, because a checksum does not cover
  * itself. A UDP sum of 0 is sent as 0xffff (RFC 768). */
-static void offload_csums(uint8_t *frame, uint32_t len, bool l3, bool l4)
+static void raw_offload_csums(uint8_t *frame, uint32_t len, bool l3, bool l4)
 {
 	struct flow_key k;
 	uint32_t at, sum;
@@ -40,7 +40,7 @@ static void offload_csums(uint8_t *frame, uint32_t len, bool l3, bool l4)
 }
 
 /* Header bytes inside a WQE lie in the ring, and wrap with it. */
-static void copy_ring(struct nic_qp *q, uint16_t idx, uint32_t off, uint8_t *out, uint32_t len)
+static void raw_copy_ring(struct nic_qp *q, uint16_t idx, uint32_t off, uint8_t *out, uint32_t len)
 {
 	while (len) {
 		const uint8_t *p = sq_bytes(q, idx, off);
@@ -55,7 +55,7 @@ static void copy_ring(struct nic_qp *q, uint16_t idx, uint32_t off, uint8_t *out
 }
 
 /* The frame lies TAG_BYTES into its room; its addresses move to the front and the tag between. */
-static void put_tag(uint8_t *frame, const uint8_t *eth)
+static void raw_put_tag(uint8_t *frame, const uint8_t *eth)
 {
 	memmove(frame, frame + TAG_BYTES, 12);
 	spw_prm_st16(frame + 12, spw_prm_wqe_eth_get_vlan_s(eth) ? TYPE_SVLAN : TYPE_CVLAN);
@@ -84,7 +84,7 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 		return true;
 	}
 	if (hdr >= 6)
-		copy_ring(q, w->idx, INLINE_HDR_AT, dmac, 6);
+		raw_copy_ring(q, w->idx, INLINE_HDR_AT, dmac, 6);
 	else
 		w->syndrome = sq_gather(q, w, &peek, dmac, 6);
 	if (w->syndrome)
@@ -97,15 +97,15 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 	frame = nic_tx_reserve(q->nd, dmac, bytes);
 	if (!frame)
 		return false;
-	copy_ring(q, w->idx, INLINE_HDR_AT, frame, hdr);
+	raw_copy_ring(q, w->idx, INLINE_HDR_AT, frame, hdr);
 	w->syndrome = sq_gather(q, w, &q->g, frame + tag + hdr, w->len - hdr);
 	if (w->syndrome)
 		return true;
 	if (spw_unlikely(tag))
-		put_tag(frame, eth);
+		raw_put_tag(frame, eth);
 	memset(frame + len, 0, bytes - len);
 	if (spw_unlikely(l3_csum || l4_csum))
-		offload_csums(frame, len, l3_csum, l4_csum);
+		raw_offload_csums(frame, len, l3_csum, l4_csum);
 	l2_loop(q, frame, bytes);
 	sq_sent(q); /* the commit may flush */
 	nic_tx_commit(q->nd, frame, bytes, false, 0, false, 0);

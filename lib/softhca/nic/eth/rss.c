@@ -16,7 +16,7 @@
 #define RSS_INPUT_MAX 36u /* two IPv6 addresses and two ports */
 
 /* The 32 key bits that start at bit `at`. */
-static uint32_t key_window(const uint8_t *key, uint32_t key_bytes, uint32_t at)
+static uint32_t rss_key_bits(const uint8_t *key, uint32_t key_bytes, uint32_t at)
 {
 	uint64_t v = 0;
 
@@ -31,7 +31,7 @@ uint32_t rss_toeplitz(const uint8_t *key, uint32_t key_bytes, const uint8_t *dat
 
 	for (uint32_t bit = 0; bit < bytes * 8; bit++)
 		if (data[bit / 8] >> (7 - bit % 8) & 1)
-			hash ^= key_window(key, key_bytes, bit);
+			hash ^= rss_key_bits(key, key_bytes, bit);
 	return hash;
 }
 
@@ -47,11 +47,11 @@ bool rss_init(struct nic_qp *q)
 			for (uint32_t b = 0; b < 4; b++)
 				if (v >> (3 - b) & 1)
 					q->rss_tbl[nib][v] ^=
-						key_window(rss->key, rss->key_bytes, nib * 4 + b);
+						rss_key_bits(rss->key, rss->key_bytes, nib * 4 + b);
 	return true;
 }
 
-static uint32_t hash_of(struct nic_qp *q, const uint8_t *in, uint32_t bytes)
+static uint32_t rss_hash(struct nic_qp *q, const uint8_t *in, uint32_t bytes)
 {
 	uint32_t h = 0;
 
@@ -60,7 +60,7 @@ static uint32_t hash_of(struct nic_qp *q, const uint8_t *in, uint32_t bytes)
 	return h;
 }
 
-static uint32_t add_ports(uint8_t *in, uint32_t n, const struct flow_key *k, uint64_t fields)
+static uint32_t rss_add_ports(uint8_t *in, uint32_t n, const struct flow_key *k, uint64_t fields)
 {
 	const bool tcp = k->l4 == FLOW_L4_TCP, udp = k->l4 == FLOW_L4_UDP;
 
@@ -104,11 +104,11 @@ struct nic_rq *rss_pick(struct nic_qp *q, const struct flow_key *k, uint32_t *ha
 	if (k->l3 != FLOW_L3_NONE) {
 		const uint32_t l3_bytes = n;
 
-		n = add_ports(in, n, k, rss->fields);
+		n = rss_add_ports(in, n, k, rss->fields);
 		if (n > l3_bytes)
 			*type_out |= (uint8_t)((k->l4 == FLOW_L4_TCP ? 1 : 2) << 6);
 	}
-	*hash_out = n && q->rss_tbl ? hash_of(q, in, n) : 0;
+	*hash_out = n && q->rss_tbl ? rss_hash(q, in, n) : 0;
 	wq = rss->tbl->wq[*hash_out & ((1u << rss->tbl->log2_cnt) - 1)];
 	return wq && wq->nic && wq->state == HCA_WQS_RDY ? &wq->nic->rq : NULL;
 }

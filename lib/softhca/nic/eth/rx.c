@@ -22,7 +22,7 @@
 #include "softhca/nic/transport/copy.h"
 
 /* Notes the sender's MAC. */
-static void learn(struct nic_dev *nd, const struct wire_pkt *k)
+static void rx_learn(struct nic_dev *nd, const struct wire_pkt *k)
 {
 	uint8_t gid[16] = {0};
 
@@ -36,7 +36,7 @@ static void learn(struct nic_dev *nd, const struct wire_pkt *k)
 }
 
 /* The packet's transport must be the QP's. */
-static bool transport_fits(const struct nic_qp *q, const struct wire_pkt *k)
+static bool rx_transport_fits(const struct nic_qp *q, const struct wire_pkt *k)
 {
 	switch (k->opcode & 0xe0) {
 	case WIRE_RC:
@@ -52,7 +52,7 @@ static bool transport_fits(const struct nic_qp *q, const struct wire_pkt *k)
 
 /* A packet in RTR, before this side is in RTS, raises "communication established" once (11.6.3.2).
  */
-static void comm_est(struct nic_qp *q)
+static void rx_comm_est(struct nic_qp *q)
 {
 	if (spw_likely(q->qp->state != HCA_QPS_RTR || q->comm_est))
 		return;
@@ -60,11 +60,11 @@ static void comm_est(struct nic_qp *q)
 	hca_event_qp(q->qp, HCA_EVENT_COMM_EST);
 }
 
-static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
+static void rx_to_qp(struct nic_qp *q, const struct wire_pkt *k)
 {
 	struct nic_dev *nd = q->nd;
 
-	if (q->qp->state < HCA_QPS_RTR || q->qp->state == HCA_QPS_ERR || !transport_fits(q, k)) {
+	if (q->qp->state < HCA_QPS_RTR || q->qp->state == HCA_QPS_ERR || !rx_transport_fits(q, k)) {
 		if (k->opcode == WIRE_CNP)
 			cnp_rx(q);
 		return; /* others are silently dropped, 9.6.1 */
@@ -74,12 +74,12 @@ static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
 	if (q->transport == SPW_PRM_UD) {
 		ud_rx(q, k);
 	} else if (q->transport == SPW_PRM_UC) {
-		comm_est(q);
+		rx_comm_est(q);
 		uc_rx(q, k);
 	} else {
-		comm_est(q);
+		rx_comm_est(q);
 		if (spw_unlikely(!q->dmac_known))
-			learn(nd, k);
+			rx_learn(nd, k);
 		nd->cur_rx = !(k->hdrs & WIRE_H_RESP);
 		if (k->hdrs & WIRE_H_RESP)
 			rc_req_rx(q, k);
@@ -92,13 +92,13 @@ static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
 }
 
 /* Own address, or a group's. */
-static bool mac_is_mine(const struct nic_dev *nd, const uint8_t *mac)
+static bool rx_mac_is_mine(const struct nic_dev *nd, const uint8_t *mac)
 {
 	return memcmp(mac, nd->dev->id.mac, 6) == 0 || (mac[0] & 1);
 }
 
 /* Multicast UD: to every attached QP. */
-static void to_group(struct nic_dev *nd, struct wire_pkt *k)
+static void rx_to_group(struct nic_dev *nd, struct wire_pkt *k)
 {
 	uint8_t gid[16] = {0};
 
@@ -111,17 +111,17 @@ static void to_group(struct nic_dev *nd, struct wire_pkt *k)
 	for (struct hca_mcast *m = nd->dev->mcast; m; m = m->next)
 		if (memcmp(m->gid, gid, 16) == 0 && m->qp->nic &&
 		    m->qp->nic->transport == SPW_PRM_UD)
-			to_qp(m->qp->nic, k);
+			rx_to_qp(m->qp->nic, k);
 }
 
 /* By the flow rules, if there are any. False: the frame must be offered again. */
-SPW_INLINE bool to_rules(struct nic_dev *nd, const struct cable_frame *f, bool roce)
+SPW_INLINE bool rx_to_rules(struct nic_dev *nd, const struct cable_frame *f, bool roce)
 {
 	return spw_likely(!nd->dev->flows) || raw_steer(nd, f->data, f->len, roce);
 }
 
 /* The port's counters, as ethtool and sysfs show them; data is in units of 4 bytes (IBTA). */
-SPW_INLINE void count_rx(const struct nic_dev *nd, const struct cable_frame *f)
+SPW_INLINE void rx_count(const struct nic_dev *nd, const struct cable_frame *f)
 {
 	const bool on_chip = nd->has_halves && chip_has_cable_port(nd, f->from);
 	const bool group = f->data[0] & 1;
@@ -145,7 +145,7 @@ void rx_discard(struct nic_dev *nd, const struct cable_frame *f)
 }
 
 /* Of the wire: what the switch inside the card carries does not pass the port. */
-SPW_INLINE bool is_too_long(const struct nic_dev *nd, const struct cable_frame *f)
+SPW_INLINE bool rx_is_too_long(const struct nic_dev *nd, const struct cable_frame *f)
 {
 	return spw_unlikely(f->len > nic_frame_max(nd)) &&
 	       !(nd->has_halves && chip_has_cable_port(nd, f->from));
@@ -161,7 +161,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		NIC_CNT(nd, port_rcv_errors);
 		return true;
 	}
-	if (is_too_long(nd, f)) {
+	if (rx_is_too_long(nd, f)) {
 		NIC_CNT(nd, rx_oversize_pkts_phy);
 		return true;
 	}
@@ -178,9 +178,9 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		break;
 	case WIRE_NOT_ROCE:
 		neigh_arp_rx(nd, f->data, f->len); /* the rules get it too */
-		if (l2_accepts(nd, f->data) && !to_rules(nd, f, false))
+		if (l2_accepts(nd, f->data) && !rx_to_rules(nd, f, false))
 			return false;
-		count_rx(nd, f);
+		rx_count(nd, f);
 		return true;
 	case WIRE_BAD_ICRC:
 		NIC_CNT(nd, rx_icrc_encapsulated);
@@ -189,22 +189,22 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		NIC_CNT(nd, port_rcv_errors);
 		return true;
 	}
-	if (!mac_is_mine(nd, k.l2)) { /* for another NIC: like any frame */
-		if (l2_accepts(nd, f->data) && !to_rules(nd, f, false))
+	if (!rx_mac_is_mine(nd, k.l2)) { /* for another NIC: like any frame */
+		if (l2_accepts(nd, f->data) && !rx_to_rules(nd, f, false))
 			return false;
-		count_rx(nd, f);
+		rx_count(nd, f);
 		return true;
 	}
-	count_rx(nd, f);
+	rx_count(nd, f);
 	if (spw_unlikely(wire_has_ce(k.l3, k.ipv6)))
 		cnp_marked(nd, &k);
-	to_rules(nd, f, true);
+	rx_to_rules(nd, f, true);
 	if (spw_unlikely(k.dqpn == 0xffffff)) {
-		to_group(nd, &k);
+		rx_to_group(nd, &k);
 		return true;
 	}
 	qp = hca_qp_get(nd->dev, k.dqpn);
 	if (spw_likely(qp && qp->nic))
-		to_qp(qp->nic, &k);
+		rx_to_qp(qp->nic, &k);
 	return true;
 }

@@ -14,7 +14,7 @@
 #define CLOCK_SHIFT 21
 
 /* In two parts, so that the product does not overflow. */
-static uint64_t ticks_of(const struct nic_dev *nd, uint64_t ns)
+static uint64_t clock_ticks(const struct nic_dev *nd, uint64_t ns)
 {
 	const uint64_t khz = nd->clock_khz;
 
@@ -29,9 +29,9 @@ static uint64_t clock_at(const struct nic_dev *nd, uint64_t now_ns)
 	const uint64_t run_ns = now_ns - nd->clock_base_ns;
 
 	if (nd->clock_ppm == 0)
-		return ticks_of(nd, now_ns + (uint64_t)nd->clock_offset);
-	return ticks_of(nd, nd->clock_base_ns + (uint64_t)nd->clock_offset + run_ns +
-				    (uint64_t)(int64_t)((double)run_ns * nd->clock_ppm * 1e-6));
+		return clock_ticks(nd, now_ns + (uint64_t)nd->clock_offset);
+	return clock_ticks(nd, nd->clock_base_ns + (uint64_t)nd->clock_offset + run_ns +
+				       (uint64_t)(int64_t)((double)run_ns * nd->clock_ppm * 1e-6));
 }
 
 /* A card's PTP clock, which the conversion page refers to, is set to the host's time at start and

@@ -32,20 +32,20 @@ static void link_set(struct nic_dev *nd, bool up)
 }
 
 /* The two functions of a port have locks of their own. */
-static uint64_t *down_until(const struct nic_dev *nd)
+static uint64_t *link_down_until(const struct nic_dev *nd)
 {
 	return &nd->dev->chip->port[nd->dev->id.port].down_until_ns;
 }
 
 void nic_link_fail(struct nic_dev *nd, uint64_t until_ns)
 {
-	spw_thr_store_rlx(down_until(nd), until_ns);
+	spw_thr_store_rlx(link_down_until(nd), until_ns);
 	cable_link_set(nd->cable, false);
 	link_set(nd, false);
 }
 
 /* Has the cable a carrier? The functions of this port are no other end of it. */
-static bool carrier(struct nic_dev *nd)
+static bool link_has_carrier(struct nic_dev *nd)
 {
 	uint32_t own = 0;
 
@@ -56,7 +56,7 @@ static bool carrier(struct nic_dev *nd)
 }
 
 /* For good: no time ends it. */
-static bool is_cut(struct nic_dev *nd)
+static bool link_is_cut(struct nic_dev *nd)
 {
 	if (spw_unlikely(nd->cable->lost) && nd->dev->link_up)
 		spw_warn("%s: the file of cable %s was cut while it was in use; the link is down "
@@ -69,14 +69,14 @@ void nic_link_tick(struct nic_dev *nd)
 {
 	bool up;
 
-	inject_link_tick(nd, spw_thr_load_rlx(down_until(nd)));
-	up = nd->now_ns >= spw_thr_load_rlx(down_until(nd)) && !is_cut(nd);
+	inject_link_tick(nd, spw_thr_load_rlx(link_down_until(nd)));
+	up = nd->now_ns >= spw_thr_load_rlx(link_down_until(nd)) && !link_is_cut(nd);
 	cable_link_set(nd->cable, up);
-	link_set(nd, carrier(nd) && up);
+	link_set(nd, link_has_carrier(nd) && up);
 }
 
 void nic_link_begin(struct nic_dev *nd)
 {
-	nd->dev->link_up = carrier(nd);
+	nd->dev->link_up = link_has_carrier(nd);
 	inject_link_set(nd, nd->dev->link_up);
 }

@@ -27,7 +27,7 @@
 
 static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
-static struct nic_neigh *entry(struct nic_dev *nd, const uint8_t gid[16], bool make)
+static struct nic_neigh *neigh_entry(struct nic_dev *nd, const uint8_t gid[16], bool make)
 {
 	struct nic_neigh *n;
 
@@ -42,7 +42,7 @@ static struct nic_neigh *entry(struct nic_dev *nd, const uint8_t gid[16], bool m
 	return n;
 }
 
-static bool from_gid(const uint8_t gid[16], uint8_t mac[6])
+static bool neigh_from_gid(const uint8_t gid[16], uint8_t mac[6])
 {
 	if (hca_gid_is_ip4_group(gid)) {
 		memcpy(mac, (const uint8_t[6]){0x01, 0x00, 0x5e, gid[13] & 0x7f, gid[14], gid[15]},
@@ -66,7 +66,7 @@ bool neigh_find(struct nic_dev *nd, const uint8_t gid[16], uint8_t mac_out[6])
 {
 	const struct nic_neigh *n;
 
-	if (from_gid(gid, mac_out))
+	if (neigh_from_gid(gid, mac_out))
 		return true;
 	if (hca_gid_is_ip4(gid) && memcmp(gid + 12, nd->dev->id.ip, 4) == 0) {
 		memcpy(mac_out, nd->dev->id.mac, 6);
@@ -75,14 +75,15 @@ bool neigh_find(struct nic_dev *nd, const uint8_t gid[16], uint8_t mac_out[6])
 	if (hca_gid_is_ip4(gid) && nd->cable->ops->lookup &&
 	    nd->cable->ops->lookup(nd->cable, gid + 12, mac_out))
 		return true;
-	n = entry(nd, gid, false);
+	n = neigh_entry(nd, gid, false);
 	if (!n || !n->known)
 		return false;
 	memcpy(mac_out, n->mac, 6);
 	return true;
 }
 
-static void arp_send(struct nic_dev *nd, uint16_t op, const uint8_t dmac[6], const uint8_t dip[4])
+static void neigh_arp_send(struct nic_dev *nd, uint16_t op, const uint8_t dmac[6],
+			   const uint8_t dip[4])
 {
 	uint8_t *p = nic_tx_reserve(nd, dmac, ARP_BYTES);
 
@@ -103,7 +104,7 @@ static void arp_send(struct nic_dev *nd, uint16_t op, const uint8_t dmac[6], con
 
 void neigh_learn(struct nic_dev *nd, const uint8_t gid[16], const uint8_t mac[6])
 {
-	struct nic_neigh *n = entry(nd, gid, true);
+	struct nic_neigh *n = neigh_entry(nd, gid, true);
 
 	if (n->known && memcmp(n->mac, mac, 6) == 0)
 		return;
@@ -114,7 +115,7 @@ void neigh_learn(struct nic_dev *nd, const uint8_t gid[16], const uint8_t mac[6]
 
 /* Another station announces one of this NIC's addresses: frames for either may reach the other.
  * Logged once. */
-static void conflict_check(struct nic_dev *nd, const uint8_t *f)
+static void neigh_conflict_check(struct nic_dev *nd, const uint8_t *f)
 {
 	const struct hca_dev_cfg *id = &nd->dev->id;
 	const bool same_mac = memcmp(f + 22, id->mac, 6) == 0,
@@ -136,35 +137,35 @@ void neigh_arp_rx(struct nic_dev *nd, const uint8_t *f, uint32_t len)
 	if (len < 42 || spw_prm_ld16(f + 12) != 0x0806 ||
 	    spw_prm_ld64(f + 14) >> 16 != 0x000108000604ull)
 		return;
-	conflict_check(nd, f);
+	neigh_conflict_check(nd, f);
 	if (memcmp(f + 38, nd->dev->id.ip, 4) != 0)
 		return;
 	memcpy(gid + 12, f + 28, 4);
 	neigh_learn(nd, gid, f + 22);
 	if (spw_prm_ld16(f + 20) == 1)
-		arp_send(nd, 2, f + 22, f + 28);
+		neigh_arp_send(nd, 2, f + 22, f + 28);
 }
 
-static void ask(struct nic_dev *nd, const uint8_t dgid[16])
+static void neigh_ask(struct nic_dev *nd, const uint8_t dgid[16])
 {
-	struct nic_neigh *n = entry(nd, dgid, true);
+	struct nic_neigh *n = neigh_entry(nd, dgid, true);
 	const uint64_t now = nic_now_ns();
 
 	if (now - n->asked_ns <= ASK_NS)
 		return;
 	n->asked_ns = now;
-	arp_send(nd, 1, broadcast, dgid + 12);
+	neigh_arp_send(nd, 1, broadcast, dgid + 12);
 	nic_tx_flush(nd);
 }
 
-static bool is_link_local(const uint8_t gid[16])
+static bool gid_is_link_local(const uint8_t gid[16])
 {
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
 /* The MAC is in the address, but the kernel uses it only if that neighbour answers. RoCE v1 does
  * not ask. */
-static bool answers(struct nic_dev *nd, uint32_t sgid_index, const uint8_t mac[6])
+static bool neigh_answers(struct nic_dev *nd, uint32_t sgid_index, const uint8_t mac[6])
 {
 	return !sgid_index || !nd->cable->ops->has || !memcmp(mac, nd->dev->id.mac, 6) ||
 	       nd->cable->ops->has(nd->cable, mac);
@@ -174,17 +175,18 @@ int nic_resolve(struct hca_dev *dev, uint32_t sgid_index, const uint8_t dgid[16]
 		uint8_t mac_out[6])
 {
 	const bool v4 = hca_gid_is_ip4(dgid), group = dgid[0] == 0xff || hca_gid_is_ip4_group(dgid);
-	const bool local = is_link_local(dgid);
+	const bool local = gid_is_link_local(dgid);
 	struct nic_dev *nd = dev->nic;
 
 	if (!group && v4 != hca_gid_is_ip4(dev->gid[sgid_index]))
 		return -EINVAL;
-	if (neigh_find(nd, dgid, mac_out) && (!local || group || answers(nd, sgid_index, mac_out)))
+	if (neigh_find(nd, dgid, mac_out) &&
+	    (!local || group || neigh_answers(nd, sgid_index, mac_out)))
 		return 0;
 	memcpy(mac_out, broadcast, 6);
 	if (!v4 && !local)
 		return -ENETUNREACH; /* from a link-local address, without a route */
 	if (v4)
-		ask(nd, dgid);
+		neigh_ask(nd, dgid);
 	return -EAGAIN;
 }

@@ -25,12 +25,12 @@
 #define WIRE_OVERHEAD  24u     /* FCS, preamble, gap */
 #define MBIT_NS(bytes) ((uint64_t)(bytes)*8000u)
 
-static bool has_room(const struct hca_rate *r, uint32_t way, uint64_t until_ns)
+static bool link_has_room(const struct hca_rate *r, uint32_t way, uint64_t until_ns)
 {
 	return !r->mbps || spw_thr_load_rlx(&r->until_ns[way]) <= until_ns;
 }
 
-static void book(struct hca_rate *r, uint32_t way, uint32_t bytes, uint64_t now_ns)
+static void link_book(struct hca_rate *r, uint32_t way, uint32_t bytes, uint64_t now_ns)
 {
 	uint64_t from = spw_thr_load_rlx(&r->until_ns[way]);
 
@@ -40,18 +40,18 @@ static void book(struct hca_rate *r, uint32_t way, uint32_t bytes, uint64_t now_
 	spw_thr_store_rlx(&r->until_ns[way], from + MBIT_NS(bytes) / r->mbps);
 }
 
-static struct hca_rate *port_rate(const struct nic_dev *nd)
+static struct hca_rate *rate_of_port(const struct nic_dev *nd)
 {
 	return &nd->dev->chip->port[nd->dev->id.port].rate;
 }
 
-static struct hca_rate *pcie_rate(const struct nic_dev *nd)
+static struct hca_rate *rate_of_pcie(const struct nic_dev *nd)
 {
 	return &nd->dev->chip->pcie[nd->dev->pcie];
 }
 
 /* Frames from the wire, unless its sender is paused. */
-static bool may_discard(const struct nic_dev *nd, uint32_t way, bool on_chip)
+static bool rate_may_discard(const struct nic_dev *nd, uint32_t way, bool on_chip)
 {
 	return way == HCA_RX && !on_chip && nd->dev->cfg->rate_no_pause;
 }
@@ -60,21 +60,22 @@ bool rate_has_room(const struct nic_dev *nd, uint32_t way, bool on_chip)
 {
 	const uint64_t until_ns = nic_now_ns() + AHEAD_NS;
 
-	return (may_discard(nd, way, on_chip) || has_room(pcie_rate(nd), way, until_ns)) &&
-	       (on_chip || has_room(port_rate(nd), way, until_ns));
+	return (rate_may_discard(nd, way, on_chip) ||
+		link_has_room(rate_of_pcie(nd), way, until_ns)) &&
+	       (on_chip || link_has_room(rate_of_port(nd), way, until_ns));
 }
 
 bool rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes)
 {
-	struct hca_rate *pcie = pcie_rate(nd);
+	struct hca_rate *pcie = rate_of_pcie(nd);
 	const uint64_t now_ns = nic_now_ns();
 
 	if (!on_chip)
-		book(port_rate(nd), way, bytes + WIRE_OVERHEAD, now_ns);
-	if (may_discard(nd, way, on_chip) && pcie->mbps &&
-	    !has_room(pcie, way, now_ns + MBIT_NS(BUFFER_BYTES) / pcie->mbps))
+		link_book(rate_of_port(nd), way, bytes + WIRE_OVERHEAD, now_ns);
+	if (rate_may_discard(nd, way, on_chip) && pcie->mbps &&
+	    !link_has_room(pcie, way, now_ns + MBIT_NS(BUFFER_BYTES) / pcie->mbps))
 		return false;
-	book(pcie, way, bytes, now_ns);
+	link_book(pcie, way, bytes, now_ns);
 	return true;
 }
 

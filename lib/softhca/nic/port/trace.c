@@ -20,7 +20,7 @@
 enum { IF_WIRE, IF_WQE, IF_CQE };
 
 /* Each device and process needs a file of its own: path, or a name next to it. */
-static int file_open(const char *path, const char *device, struct spw_pcapng **file_out)
+static int trace_file_open(const char *path, const char *device, struct spw_pcapng **file_out)
 {
 	char other[512];
 	struct stat st;
@@ -41,7 +41,7 @@ static int file_open(const char *path, const char *device, struct spw_pcapng **f
 
 int trace_open(const char *path, const char *device, struct spw_pcapng **trace_out)
 {
-	int rc = file_open(path, device, trace_out);
+	int rc = trace_file_open(path, device, trace_out);
 
 	if (rc)
 		return spw_err_ctx(rc, "trace");
@@ -58,8 +58,8 @@ int trace_open(const char *path, const char *device, struct spw_pcapng **trace_o
 }
 
 /* The dump of a WQE or CQE is the packet's comment: Wireshark shows it beside the bytes. */
-static void put(struct spw_pcapng *t, uint32_t iface, enum spw_pcapng_direction direction,
-		uint64_t stamp, const void *data, uint32_t bytes, const char *comment)
+static void trace_put(struct spw_pcapng *t, uint32_t iface, enum spw_pcapng_direction direction,
+		      uint64_t stamp, const void *data, uint32_t bytes, const char *comment)
 {
 	spw_pcapng_packet(t, &(struct spw_pcapng_packet){.iface = iface,
 							 .direction = direction,
@@ -72,8 +72,8 @@ static void put(struct spw_pcapng *t, uint32_t iface, enum spw_pcapng_direction 
 
 void trace_frame(struct spw_pcapng *t, const uint8_t *frame, uint32_t len, bool out, uint64_t stamp)
 {
-	put(t, IF_WIRE, out ? SPW_PCAPNG_OUT : SPW_PCAPNG_IN, stamp, frame,
-	    SPW_MIN(len, CABLE_FRAME_MAX), NULL);
+	trace_put(t, IF_WIRE, out ? SPW_PCAPNG_OUT : SPW_PCAPNG_IN, stamp, frame,
+		  SPW_MIN(len, CABLE_FRAME_MAX), NULL);
 }
 
 void trace_wqe(struct spw_pcapng *t, uint32_t qpn, enum spw_prm_transport transport,
@@ -83,7 +83,7 @@ void trace_wqe(struct spw_pcapng *t, uint32_t qpn, enum spw_prm_transport transp
 	const int n = snprintf(text, sizeof(text), "qpn=0x%x ", qpn);
 
 	spw_prm_dump_wqe(wqe, bytes, transport, text + n, sizeof(text) - (size_t)n);
-	put(t, IF_WQE, SPW_PCAPNG_OUT, stamp, wqe, bytes, text);
+	trace_put(t, IF_WQE, SPW_PCAPNG_OUT, stamp, wqe, bytes, text);
 }
 
 /* The opcode is put into the byte with the owner bit when the CQE is written; here it is added to
@@ -98,5 +98,5 @@ void trace_cqe(struct spw_pcapng *t, uint32_t cqn, const uint64_t *cqe, uint8_t 
 	memcpy(copy, cqe, sizeof(copy));
 	spw_prm_cqe64_set_opcode(copy, opcode);
 	spw_prm_dump_cqe(copy, text + n, sizeof(text) - (size_t)n);
-	put(t, IF_CQE, SPW_PCAPNG_IN, stamp, copy, sizeof(copy), text);
+	trace_put(t, IF_CQE, SPW_PCAPNG_IN, stamp, copy, sizeof(copy), text);
 }

@@ -43,7 +43,7 @@ void trail_end(void)
 }
 
 /* The mark of a plain frame, or of the message that a RoCE packet begins. */
-static bool ident_of(const uint8_t *frame, uint32_t len, struct spw_ident *ident_out)
+static bool trail_ident(const uint8_t *frame, uint32_t len, struct spw_ident *ident_out)
 {
 	struct wire_pkt pkt;
 
@@ -56,12 +56,13 @@ static bool ident_of(const uint8_t *frame, uint32_t len, struct spw_ident *ident
 
 /* Only what the generator sent carries an identity, and of that one in trail_every is on the
  * trail. */
-static bool wanted(const uint8_t *frame, uint32_t len, struct spw_ident *ident_out)
+static bool trail_wants(const uint8_t *frame, uint32_t len, struct spw_ident *ident_out)
 {
-	return ident_of(frame, len, ident_out) && spw_trail_wants(&nic_trail.ring, ident_out->seq);
+	return trail_ident(frame, len, ident_out) &&
+	       spw_trail_wants(&nic_trail.ring, ident_out->seq);
 }
 
-static struct spw_trail_rec *next(enum spw_trail_kind kind, const struct spw_ident *ident)
+static struct spw_trail_rec *trail_next(enum spw_trail_kind kind, const struct spw_ident *ident)
 {
 	return spw_trail_next(&nic_trail.ring, kind, 0, ident->flow, ident->seq);
 }
@@ -84,9 +85,9 @@ void trail_sent(const uint8_t *frame, uint32_t len)
 	struct spw_trail_rec *rec;
 	struct spw_ident ident;
 
-	if (!wanted(frame, len, &ident))
+	if (!trail_wants(frame, len, &ident))
 		return;
-	rec = next(SPW_TRAIL_SENT, &ident);
+	rec = trail_next(SPW_TRAIL_SENT, &ident);
 	rec->at[0] = nic_trail.round_tsc;
 	rec->at[1] = rec->at[2] = spw_cpu_counter();
 }
@@ -110,8 +111,8 @@ void trail_held(const uint8_t *frame, uint32_t len)
 {
 	struct spw_ident ident;
 
-	if (wanted(frame, len, &ident))
-		next(SPW_TRAIL_HELD, &ident)->at[0] = spw_cpu_counter();
+	if (trail_wants(frame, len, &ident))
+		trail_next(SPW_TRAIL_HELD, &ident)->at[0] = spw_cpu_counter();
 }
 
 void trail_came(const uint8_t *frame, uint32_t len, uint64_t taken_tsc)
@@ -119,9 +120,9 @@ void trail_came(const uint8_t *frame, uint32_t len, uint64_t taken_tsc)
 	struct spw_trail_rec *rec;
 	struct spw_ident ident;
 
-	if (!wanted(frame, len, &ident))
+	if (!trail_wants(frame, len, &ident))
 		return;
-	rec = next(SPW_TRAIL_CAME, &ident);
+	rec = trail_next(SPW_TRAIL_CAME, &ident);
 	rec->at[0] = taken_tsc;
 	rec->at[1] = spw_cpu_counter();
 }

@@ -18,7 +18,7 @@
 #define TX_BATCH_SHARED 64u
 
 /* One pause frame for each time that the other end stops us. */
-static uint8_t *paused(struct nic_dev *nd)
+static uint8_t *tx_wait(struct nic_dev *nd)
 {
 	NIC_CNT(nd, port_xmit_wait);
 	if (!nd->tx_paused)
@@ -41,12 +41,12 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 	p = spw_unlikely(inject_takes_tx(nd)) ? inject_tx_reserve(nd, dmac, len)
 					      : cable_tx_reserve(nd->cable, dmac, len);
 	if (spw_unlikely(!p))
-		return paused(nd);
+		return tx_wait(nd);
 	nd->tx_paused = false;
 	return p;
 }
 
-SPW_INLINE void count_tx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
+SPW_INLINE void tx_count(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
 {
 	const bool on_chip = nd->has_halves && chip_has_mac(nd, frame);
 	struct hca_cnt *cnt = &nd->dev->cnt;
@@ -88,7 +88,7 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 	if (roce)
 		wire_finish(frame, len, l3_off, ipv6, payload, icrc);
 	if (spw_likely(!inject_link_is_down(nd)))
-		count_tx(nd, frame, len);
+		tx_count(nd, frame, len);
 	if (trail_on())
 		trail_sent(frame, len);
 	if (spw_unlikely(icrc)) { /* a trace shows every ICRC */

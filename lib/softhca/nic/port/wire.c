@@ -85,7 +85,7 @@ uint32_t wire_icrc(const uint8_t *l3, uint32_t l3_bytes, bool ipv6)
 	return libdeflate_crc32(crc, l3 + head, l3_bytes - head);
 }
 
-static uint32_t ld_icrc(const uint8_t *p)
+static uint32_t wire_ld_icrc(const uint8_t *p)
 {
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -107,8 +107,8 @@ void wire_finish(uint8_t *frame, uint32_t frame_bytes, uint32_t l3_off, bool ipv
 }
 
 /* Finds IP and UDP. Returns the offset of the BTH; 0: not RoCE, or bad (*verdict_out). */
-static uint32_t find_bth(const uint8_t *f, uint32_t len, struct wire_pkt *k, uint32_t *l3_bytes_out,
-			 enum wire_verdict *verdict_out)
+static uint32_t wire_find_bth(const uint8_t *f, uint32_t len, struct wire_pkt *k,
+			      uint32_t *l3_bytes_out, enum wire_verdict *verdict_out)
 {
 	uint32_t off = WIRE_ETH_BYTES, type, l3_len, udp;
 
@@ -153,7 +153,7 @@ static uint32_t find_bth(const uint8_t *f, uint32_t len, struct wire_pkt *k, uin
 
 /* The extended headers that the opcode has, in their order; wire_parse has checked that they are
  * there. */
-static const uint8_t *read_ext(const uint8_t *p, struct wire_pkt *k)
+static const uint8_t *wire_read_ext(const uint8_t *p, struct wire_pkt *k)
 {
 	if (k->hdrs & WIRE_H_RETH) {
 		k->va = spw_prm_ld64(p);
@@ -192,7 +192,7 @@ enum wire_verdict wire_parse(const uint8_t *f, uint32_t len, bool icrc_valid, st
 	uint32_t l3_bytes, bth_off, need, room, pad;
 	const uint8_t *bth, *p;
 
-	bth_off = find_bth(f, len, k, &l3_bytes, &verdict);
+	bth_off = wire_find_bth(f, len, k, &l3_bytes, &verdict);
 	if (!bth_off)
 		return verdict;
 	bth = f + bth_off;
@@ -223,16 +223,16 @@ enum wire_verdict wire_parse(const uint8_t *f, uint32_t len, bool icrc_valid, st
 	}
 	if (room < need + pad || (!(k->hdrs & WIRE_H_PAYLOAD) && room != need))
 		return WIRE_BAD;
-	p = read_ext(p, k);
+	p = wire_read_ext(p, k);
 	k->payload = p;
 	k->payload_len = room - need - pad;
 	if (!icrc_valid && wire_icrc(k->l3, l3_bytes - WIRE_ICRC_BYTES, k->ipv6) !=
-				   ld_icrc(k->l3 + l3_bytes - WIRE_ICRC_BYTES))
+				   wire_ld_icrc(k->l3 + l3_bytes - WIRE_ICRC_BYTES))
 		return WIRE_BAD_ICRC;
 	return WIRE_OK;
 }
 
-static uint32_t sum16(const uint8_t *p, uint32_t bytes)
+static uint32_t wire_sum16(const uint8_t *p, uint32_t bytes)
 {
 	uint32_t sum = 0;
 
@@ -277,7 +277,7 @@ void wire_tmpl_init(struct wire_tmpl *t, const struct wire_av *av)
 		p[9] = 17;
 		memcpy(p + 12, av->sgid + 12, 4);
 		memcpy(p + 16, av->dgid + 12, 4);
-		t->ip_sum = sum16(p, WIRE_IP4_BYTES);
+		t->ip_sum = wire_sum16(p, WIRE_IP4_BYTES);
 		p += WIRE_IP4_BYTES;
 	}
 	spw_prm_st16(p, av->sport);

@@ -4,16 +4,16 @@
  * One device: attach and detach, and one round of work. The NIC thread calls nic_round()
  * for each of its devices, with the device lock held:
  *
- *   nic_clock_publish clock pages, first: they are as exact as they are fresh
- *   nic_doorbells     WQEs that were posted; QPs with work join the active list
- *   receive           a burst from the cable: RoCE to its QP, the rest by the steering rules
- *   transmit          each active QP once, NIC_QP_BUDGET frames at most
- *   timers            retransmission, RNR and moderation, if the earliest is due
- *   flush_errors      every 0.1 ms: receive WQEs posted to QPs in ERR, and what a fault delayed
- *   tick              every 20 ms: peers that died, faults at their time, the trace file
- *   cq_comp_flush_all open compression sessions
- *   adv_round         what the adversary held back and is due now
- *   cable_tx_flush    now the peer gets the frames
+ *   nic_clock_publish   clock pages, first: they are as exact as they are fresh
+ *   nic_doorbells       WQEs that were posted; QPs with work join the active list
+ *   round_receive       a burst from the cable: RoCE to its QP, the rest by the steering rules
+ *   round_transmit      each active QP once, NIC_QP_BUDGET frames at most
+ *   round_timers        retransmission, RNR and moderation, if the earliest is due
+ *   round_flush_errors  every 0.1 ms: receive WQEs posted to QPs in ERR, what a fault delayed
+ *   round_tick          every 20 ms: dead peers, faults at their time, the link, the trace file
+ *   cq_comp_flush_all   open compression sessions
+ *   adv_round           what the adversary held back and is due now
+ *   nic_tx_publish      now the peer gets the frames
  *
  * What to know before changing it: an access to memory that the application unmapped leaves a round
  * by longjmp (host/guard.c) and continues in nic_memory_gone(). So a round owns no memory and no
@@ -43,7 +43,7 @@
 /* ---- scheduling ---- */
 
 /* SQD: when the last started WQE has completed, the application gets its event. */
-static void drain_check(struct nic_qp *q)
+static void round_drain_check(struct nic_qp *q)
 {
 	struct hca_qp *qp = q->qp;
 
@@ -55,7 +55,7 @@ static void drain_check(struct nic_qp *q)
 }
 
 /* Responses first: they free the peer's window. True: there is more to send. */
-static bool qp_tx(struct nic_qp *q)
+static bool round_qp_tx(struct nic_qp *q)
 {
 	const uint8_t state = q->qp->state;
 	bool more = false;
@@ -84,12 +84,12 @@ static bool qp_tx(struct nic_qp *q)
 		more |= raw_tx(q);
 		break;
 	}
-	drain_check(q);
+	round_drain_check(q);
 	return more;
 }
 
 /* Takes the first QP off the list before it works, so that a fault finds the list whole. */
-static struct nic_qp *next_active(struct nic_dev *nd)
+static struct nic_qp *round_next_qp(struct nic_dev *nd)
 {
 	struct nic_qp *q = nd->act_head;
 
@@ -103,7 +103,7 @@ static struct nic_qp *next_active(struct nic_dev *nd)
 /* Each QP that has work, once; up to one that finds no room, so that the next round begins behind
  * it and no QP waits for all that those before it have to send. The others stay in the list
  * meanwhile: the memory guard may leave from here by longjmp. */
-static uint32_t transmit(struct nic_dev *nd)
+static uint32_t round_transmit(struct nic_dev *nd)
 {
 	struct nic_qp **const end = nd->act_tail, *q;
 	uint32_t n = 0;
@@ -112,9 +112,9 @@ static uint32_t transmit(struct nic_dev *nd)
 		return 0;
 	nd->tx_no_room = false;
 	do {
-		q = next_active(nd);
+		q = round_next_qp(nd);
 		nd->cur = q;
-		if (qp_tx(q))
+		if (round_qp_tx(q))
 			qp_activate(q);
 		nd->cur = NULL;
 		n++;
@@ -124,7 +124,7 @@ static uint32_t transmit(struct nic_dev *nd)
 
 /* Returns: false: our links are full, the frame stays on the cable and its sender is paused.
  * *lost_out: it came from the wire, and there is no room for it behind the port. */
-static bool rx_paced(struct nic_dev *nd, const struct cable_frame *f, bool *lost_out)
+static bool round_rx_paced(struct nic_dev *nd, const struct cable_frame *f, bool *lost_out)
 {
 	const bool on_chip = nd->has_halves && chip_has_cable_port(nd, f->from);
 	const bool room = rate_has_room(nd, HCA_RX, on_chip);
@@ -137,7 +137,7 @@ static bool rx_paced(struct nic_dev *nd, const struct cable_frame *f, bool *lost
 }
 
 /* Returns: n. */
-static uint32_t received(struct nic_dev *nd, uint32_t n)
+static uint32_t round_release(struct nic_dev *nd, uint32_t n)
 {
 	cable_rx_release(nd->cable, n);
 	if (nd->rx_credit != UINT32_MAX)
@@ -147,7 +147,7 @@ static uint32_t received(struct nic_dev *nd, uint32_t n)
 
 /* A frame that must wait ends the burst: those behind it keep their order. Frames for a link that
  * is down never reach the port: none of its counters has them. */
-static uint32_t receive(struct nic_dev *nd)
+static uint32_t round_receive(struct nic_dev *nd)
 {
 	struct cable_frame f[CABLE_BURST];
 	uint64_t taken_tsc = 0;
@@ -162,7 +162,7 @@ static uint32_t receive(struct nic_dev *nd)
 		return 0;
 	if (spw_unlikely(inject_link_is_down(nd))) {
 		inject_rx_down(nd, n);
-		return received(nd, n);
+		return round_release(nd, n);
 	}
 	for (i = 0; i < n; i++) {
 		if (i % STAMP_EVERY == 0)
@@ -170,7 +170,7 @@ static uint32_t receive(struct nic_dev *nd)
 		if (trail_on())
 			taken_tsc = spw_cpu_counter();
 		nd->rx_at = i;
-		if (spw_unlikely(chip_is_paced(nd)) && !rx_paced(nd, &f[i], &lost))
+		if (spw_unlikely(chip_is_paced(nd)) && !round_rx_paced(nd, &f[i], &lost))
 			break;
 		if (spw_unlikely(lost))
 			rx_discard(nd, &f[i]);
@@ -182,10 +182,10 @@ static uint32_t receive(struct nic_dev *nd)
 	if (spw_unlikely(nd->copier != NULL))
 		copy_wait(nd);
 	nd->rx_at = UINT32_MAX;
-	return received(nd, i);
+	return round_release(nd, i);
 }
 
-static void flush_errors(struct nic_dev *nd)
+static void round_flush_errors(struct nic_dev *nd)
 {
 	nd->flush_ns = nd->now_ns;
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
@@ -196,7 +196,7 @@ static void flush_errors(struct nic_dev *nd)
 }
 
 /* Finds the earliest deadline anew while it serves those that have passed. */
-static void timers(struct nic_dev *nd)
+static void round_timers(struct nic_dev *nd)
 {
 	nd->timer_ns = UINT64_MAX;
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
@@ -206,7 +206,7 @@ static void timers(struct nic_dev *nd)
 }
 
 /* What happened to the card happens to this function too. */
-static void chip_check(struct nic_dev *nd)
+static void round_chip_check(struct nic_dev *nd)
 {
 	const uint64_t unplugged_ns = nd->dev->chip->unplugged_ns;
 
@@ -224,7 +224,7 @@ void nic_gone(struct nic_dev *nd)
 }
 
 /* What need not be exact: dead peers, scheduled faults, the carrier, the trace file. */
-static void tick(struct nic_dev *nd)
+static void round_tick(struct nic_dev *nd)
 {
 	nd->tick_ns = nd->now_ns;
 	NIC_CNT_ADD(nd, port_xmit_discards,
@@ -234,12 +234,12 @@ static void tick(struct nic_dev *nd)
 	inject_tick(nd);
 	nic_link_tick(nd);
 	l2_refresh(nd);
-	chip_check(nd);
+	round_chip_check(nd);
 	if (nd->trace)
 		(void)spw_pcapng_flush(nd->trace);
 }
 
-static void copies_end(struct nic_dev *nd)
+static void round_copies_end(struct nic_dev *nd)
 {
 	copy_wait(nd);
 	if (spw_unlikely(nd->copy_failed))
@@ -258,18 +258,18 @@ uint32_t nic_round(struct nic_dev *nd)
 	work = nic_doorbells(nd);
 	if (trail_on())
 		nic_trail.round_tsc = spw_cpu_counter();
-	work += receive(nd);
+	work += round_receive(nd);
 	if (spw_unlikely(nd->copy_failed))
 		nic_copies_gone(nd);
-	work += transmit(nd);
+	work += round_transmit(nd);
 	if (spw_unlikely(nd->copier != NULL))
-		copies_end(nd);
+		round_copies_end(nd);
 	if (spw_unlikely(nd->now_ns >= nd->timer_ns))
-		timers(nd);
+		round_timers(nd);
 	if (spw_unlikely(nd->now_ns - nd->flush_ns > FLUSH_NS))
-		flush_errors(nd);
+		round_flush_errors(nd);
 	if (spw_unlikely(nd->now_ns - nd->tick_ns > TICK_NS))
-		tick(nd);
+		round_tick(nd);
 	work += inject_frames(nd);
 	if (nd->comp_list)
 		cq_comp_flush_all(nd);

@@ -223,7 +223,7 @@ static void strict_append(const char *path, const char *line)
 		real_close(fd);
 }
 
-SPW_PRINTF(2, 3) static void strict_say(const struct nic_dev *nd, const char *fmt, ...)
+SPW_PRINTF(2, 3) static void strict_report(const struct nic_dev *nd, const char *fmt, ...)
 {
 	char text[300], line[400];
 	va_list ap;
@@ -243,7 +243,7 @@ void nic_doorbells_report(const struct nic_dev *nd)
 	const struct nic_strict *s = &nd->strict;
 
 	if (s->qpn + s->index + s->half + s->copy)
-		strict_say(
+		strict_report(
 			nd,
 			"doorbells that a card would not forgive: %llu named no QP of their "
 			"register, %llu a WQE beyond the record, "
@@ -251,10 +251,10 @@ void nic_doorbells_report(const struct nic_dev *nd)
 			(unsigned long long)s->qpn, (unsigned long long)s->index,
 			(unsigned long long)s->half, (unsigned long long)s->copy);
 	if (s->cqe_reuse)
-		strict_say(nd,
-			   "%llu completions were written over unread ones of a CQ that ignores "
-			   "overruns: make the CQ as large as its receive queues",
-			   (unsigned long long)s->cqe_reuse);
+		strict_report(nd,
+			      "%llu completions were written over unread ones of a CQ that ignores "
+			      "overruns: make the CQ as large as its receive queues",
+			      (unsigned long long)s->cqe_reuse);
 }
 
 /* Whoever used the QP's register may begin with its first half again for the next QP. */

@@ -21,7 +21,7 @@
 
 /* Returns false if the lock is not free within LOCK_WAIT_S: this thread was interrupted in a
  * command, or another thread is stuck in one. */
-static bool lock_for_good(struct hca_dev *dev)
+static bool leave_lock(struct hca_dev *dev)
 {
 	struct timespec until;
 	int rc;
@@ -34,7 +34,7 @@ static bool lock_for_good(struct hca_dev *dev)
 	return rc == 0;
 }
 
-static int send_last(void *arg)
+static int leave_send_last(void *arg)
 {
 	struct nic_dev *nd = arg;
 
@@ -52,8 +52,8 @@ void nic_leave(struct hca_dev *dev)
 
 	if (!nd)
 		return;
-	if (lock_for_good(dev)) {
-		nic_guarded(dev, send_last, nd);
+	if (leave_lock(dev)) {
+		nic_guarded(dev, leave_send_last, nd);
 		if (nd->trace)
 			(void)spw_pcapng_flush(nd->trace);
 		trail_end();

@@ -185,7 +185,7 @@ void nic_wq_modified(struct hca_wq *wq, uint8_t from)
 	}
 }
 
-static uint8_t transport_of(const struct hca_qp *qp)
+static uint8_t qp_transport(const struct hca_qp *qp)
 {
 	switch (qp->qp_type) {
 	case IB_UVERBS_QPT_RC:
@@ -209,7 +209,7 @@ int nic_qp_create(struct hca_qp *qp)
 		return spw_err(ENOMEM, "no memory for a QP");
 	q->qp = qp;
 	q->nd = qp->o.ctx->dev->nic;
-	q->transport = transport_of(qp);
+	q->transport = qp_transport(qp);
 	if (n && SPW_IS_POW2(n)) {
 		q->swr = calloc(n, sizeof(*q->swr));
 		q->swr_mask = n - 1;

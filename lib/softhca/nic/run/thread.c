@@ -32,7 +32,7 @@
  *                   and the NIC thread lets it go first
  *
  * A fault of the thread on memory that is gone (host/guard.c) leaves a round by longjmp, and comes
- * here to after_fault().
+ * here to run_after_fault().
  */
 #include <errno.h>
 #include <pthread.h>
@@ -77,7 +77,7 @@ static struct {
 
 /* now_ns_out: start of the last round. The clock is read with the lock held: the round publishes it
  * at once, and a wait for the lock in between would make it stale. */
-static uint32_t all_rounds(uint64_t *now_ns_out)
+static uint32_t run_rounds(uint64_t *now_ns_out)
 {
 	uint32_t work = 0;
 
@@ -99,7 +99,7 @@ static uint32_t all_rounds(uint64_t *now_ns_out)
 
 /* After the longjmp out of a fault, with the device lock still held. nic_memory_gone() may fault as
  * well and comes here again. */
-static void after_fault(void)
+static void run_after_fault(void)
 {
 	struct nic_dev *nd = guard_device();
 
@@ -112,7 +112,7 @@ static void after_fault(void)
 	pthread_mutex_unlock(&run.lock);
 }
 
-static void nap(uint64_t idle_ns)
+static void run_nap(uint64_t idle_ns)
 {
 	struct timespec ts = {0, PACE_NAP_NS};
 
@@ -122,7 +122,7 @@ static void nap(uint64_t idle_ns)
 	spw_thr_count(&run.stat.naps, 1u);
 }
 
-static bool may_spin(void)
+static bool run_may_spin(void)
 {
 	return run.own_cpu || host_cores() >= SPIN_CORES;
 }
@@ -130,7 +130,7 @@ static bool may_spin(void)
 /* An idle turn took lost_ns. It counts against spinning only if the scheduler gave the core to
  * another thread. A command with the lock, or the hypervisor, can be the cause too, and napping
  * helps against neither. */
-static void lost(struct nic_pace *pace, uint64_t now_ns, uint64_t lost_ns)
+static void run_core_lost(struct nic_pace *pace, uint64_t now_ns, uint64_t lost_ns)
 {
 	struct nic_thread_stat *stat = &run.stat;
 	const uint64_t before = stat->switches;
@@ -147,9 +147,9 @@ static void lost(struct nic_pace *pace, uint64_t now_ns, uint64_t lost_ns)
 	pace_lost(pace, now_ns, lost_ns);
 }
 
-static void loop(void)
+static void run_loop(void)
 {
-	const bool spin = may_spin();
+	const bool spin = run_may_spin();
 	struct nic_pace pace = {0};
 	uint64_t now_ns = nic_now_ns(), busy_ns = now_ns, turn_ns = now_ns;
 	uint32_t idle_turns = 0;
@@ -167,10 +167,10 @@ static void loop(void)
 			trail_round(napped       ? TRAIL_GAP_nap
 				    : idle_turns ? TRAIL_GAP_lost
 						 : TRAIL_GAP_round);
-		work = all_rounds(&now_ns);
+		work = run_rounds(&now_ns);
 		pthread_mutex_unlock(&run.lock);
 		if (idle_turns && spw_unlikely(now_ns - turn_ns > LOST_NS))
-			lost(&pace, now_ns, now_ns - turn_ns);
+			run_core_lost(&pace, now_ns, now_ns - turn_ns);
 		if (work && spw_unlikely(now_ns - turn_ns > run.stat.late_ns))
 			spw_thr_store_rlx(&run.stat.late_ns, now_ns - turn_ns);
 		turn_ns = now_ns;
@@ -179,7 +179,7 @@ static void loop(void)
 			busy_ns = now_ns;
 			idle_turns = 0;
 		} else if (!spin || now_ns - busy_ns > SPIN_NS || !pace_spins(&pace, now_ns)) {
-			nap(now_ns - busy_ns);
+			run_nap(now_ns - busy_ns);
 			napped = true;
 			idle_turns = 0;
 		} else if (++idle_turns % YIELD_EVERY == 0) {
@@ -208,7 +208,7 @@ void nic_thread_stat(struct nic_thread_stat *stat_out)
 	};
 }
 
-static void *thread_main(void *arg)
+static void *run_main(void *arg)
 {
 	sigjmp_buf env;
 
@@ -216,9 +216,9 @@ static void *thread_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1);
 	prctl(PR_SET_NAME, "softhca-nic");
 	if (sigsetjmp(env, 0))
-		after_fault();
+		run_after_fault();
 	guard_return_to(&env);
-	loop();
+	run_loop();
 	return NULL;
 }
 
@@ -230,25 +230,25 @@ static void run_lock(void)
 }
 
 /* Helpers: as many as --nic-threads asks for, or by the cores. */
-static uint32_t helper_cnt(const struct hca_cfg *cfg)
+static uint32_t run_helper_cnt(const struct hca_cfg *cfg)
 {
 	if (cfg->nic_threads)
 		return cfg->nic_threads - 1;
 	return SPW_MAX(SPW_MIN(host_cores() / CORES_A_THREAD, THREADS_MAX), 1u) - 1;
 }
 
-static int thread_start(const struct hca_cfg *cfg)
+static int run_start(const struct hca_cfg *cfg)
 {
-	const uint32_t helpers = helper_cnt(cfg);
+	const uint32_t helpers = run_helper_cnt(cfg);
 	int rc;
 
 	guard_install();
 	run.own_cpu = cfg->nic_cpu >= 0;
 	run.stop = false;
-	run.copier = helpers ? copier_open(helpers, may_spin() ? SPIN_NS : 0) : NULL;
+	run.copier = helpers ? copier_open(helpers, run_may_spin() ? SPIN_NS : 0) : NULL;
 	if (helpers && !run.copier)
 		spw_warn("%s; the NIC thread works alone", spw_err_text());
-	rc = nic_thread_create(&run.thread, thread_main, NULL, cfg->nic_cpu);
+	rc = nic_thread_create(&run.thread, run_main, NULL, cfg->nic_cpu);
 	if (!rc) {
 		run.running = true;
 		return 0;
@@ -276,7 +276,7 @@ int nic_start(struct hca_dev *dev)
 	}
 	if (!run.running) {
 		trail_begin(dev->cfg);
-		rc = thread_start(dev->cfg);
+		rc = run_start(dev->cfg);
 	}
 	pthread_mutex_unlock(&run.lock);
 	if (rc)

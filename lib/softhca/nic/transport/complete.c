@@ -16,7 +16,7 @@
 #include "softhca/nic/transport/qp.h"
 #include "softhca/nic/up.h"
 
-static void req_cqe(struct nic_qp *q, const struct nic_swr *w)
+static void sq_cqe_put(struct nic_qp *q, const struct nic_swr *w)
 {
 	struct nic_cqe e;
 
@@ -33,8 +33,8 @@ static void req_cqe(struct nic_qp *q, const struct nic_swr *w)
 	cq_put(q->scq, &e, SPW_PRM_CQE_REQ, false, 0);
 }
 
-static void err_cqe(struct nic_cqe *e, uint32_t uidx, uint32_t sop_qpn, uint32_t counter,
-		    uint8_t syndrome, uint8_t vendor)
+static void cqe_set_err(struct nic_cqe *e, uint32_t uidx, uint32_t sop_qpn, uint32_t counter,
+			uint8_t syndrome, uint8_t vendor)
 {
 	cq_start(e);
 	spw_prm_cqe_err_set_srqn(e, uidx);
@@ -51,7 +51,7 @@ void sq_complete_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syn
 
 	if (spw_unlikely(q->nd->copier != NULL))
 		copy_wait(q->nd);
-	err_cqe(&e, q->qp->uidx, (uint32_t)opcode << 24 | q->qp->qpn, idx, syndrome, vendor);
+	cqe_set_err(&e, q->qp->uidx, (uint32_t)opcode << 24 | q->qp->qpn, idx, syndrome, vendor);
 	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
 		NIC_CNT(q->nd, req_cqe_flush_error);
 	NIC_CNT(q->nd, req_cqe_error);
@@ -66,7 +66,7 @@ void rq_complete_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_
 
 	if (spw_unlikely(nd->copier != NULL))
 		copy_wait(nd);
-	err_cqe(&e, r->uidx, qpn, counter, syndrome, 0);
+	cqe_set_err(&e, r->uidx, qpn, counter, syndrome, 0);
 	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
 		NIC_CNT(nd, resp_cqe_flush_error);
 	NIC_CNT(nd, resp_cqe_error);
@@ -78,14 +78,14 @@ void rq_complete_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_
 void sq_complete(struct nic_qp *q, struct nic_swr *w)
 {
 	if (w->signaled)
-		req_cqe(q, w);
+		sq_cqe_put(q, w);
 }
 
 /* ---- raw WQEs whose frames are committed ---- */
 
 /* A CQE may overrun its CQ, which fails queues and comes here again; a ring that is gone leaves by
  * longjmp. So the list and the indices are whole before each CQE. */
-static void complete_sent(struct nic_dev *nd)
+static void sq_complete_sent(struct nic_dev *nd)
 {
 	struct nic_qp *const at_work = nd->cur;
 
@@ -108,7 +108,7 @@ void nic_tx_publish(struct nic_dev *nd)
 	if (trail_on())
 		trail_flush();
 	if (nd->sent_list)
-		complete_sent(nd);
+		sq_complete_sent(nd);
 }
 
 void sq_sent(struct nic_qp *q)

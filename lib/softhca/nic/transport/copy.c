@@ -72,7 +72,7 @@ struct copier {
 /* ---- all threads ---- */
 
 /* Until all copies before `index` are done. Those were taken earlier, so somebody is at them. */
-static void await(const struct copier *c, uint32_t index)
+static void copier_await(const struct copier *c, uint32_t index)
 {
 	uint32_t turns = 0;
 
@@ -84,13 +84,13 @@ static void await(const struct copier *c, uint32_t index)
 			sched_yield();
 }
 
-static void tell(struct copier *c, uint32_t *made)
+static void copier_report(struct copier *c, uint32_t *made)
 {
 	spw_thr_fetch_add(&c->done, *made); /* [N13 release, pairs with N14] */
 	*made = 0;
 }
 
-static int make(void *arg)
+static int job_copy(void *arg)
 {
 	const struct job *j = arg;
 
@@ -99,7 +99,7 @@ static int make(void *arg)
 }
 
 /* Takes up to TAKE copies and makes them. Returns their number; 0: there are none. */
-static uint32_t work(struct copier *c)
+static uint32_t copier_work(struct copier *c)
 {
 	uint32_t at = spw_thr_load_rlx(&c->taken), end, made = 0;
 
@@ -115,22 +115,22 @@ static uint32_t work(struct copier *c)
 		struct job *j = &c->job[i % SLOTS];
 
 		if ((int32_t)(spw_thr_load_acq(&c->done) - j->after) < 0) {
-			tell(c, &made);
-			await(c, j->after);
+			copier_report(c, &made);
+			copier_await(c, j->after);
 		}
-		if (spw_unlikely(nic_guarded(j->q->nd->dev, make, j))) {
+		if (spw_unlikely(nic_guarded(j->q->nd->dev, job_copy, j))) {
 			j->failed = true;
 			spw_thr_store_rlx(&c->failed, 1u);
 		}
 		made++;
 	}
-	tell(c, &made);
+	copier_report(c, &made);
 	return end - at;
 }
 
 /* ---- helpers ---- */
 
-static void sleep_until_posted(struct copier *c)
+static void helper_sleep(struct copier *c)
 {
 	pthread_mutex_lock(&c->mutex);
 	spw_thr_fetch_add(&c->asleep, 1u);
@@ -149,7 +149,7 @@ static void *helper_main(void *arg)
 
 	prctl(PR_SET_NAME, "softhca-copy");
 	while (!spw_thr_load_rlx(&c->stop)) {
-		const uint32_t n = work(c);
+		const uint32_t n = copier_work(c);
 
 		if (n) {
 			spw_thr_fetch_add(&c->helped, n);
@@ -159,7 +159,7 @@ static void *helper_main(void *arg)
 		} else if (turns == 1) {
 			busy_ns = nic_now_ns();
 		} else if (nic_now_ns() - busy_ns > c->spin_ns) {
-			sleep_until_posted(c);
+			helper_sleep(c);
 			turns = 0;
 		}
 	}
@@ -231,12 +231,12 @@ void copy_received(struct copier *c, struct nic_qp *q, uint32_t psn, bool last)
 	c->last = last;
 }
 
-static void post(struct copier *c)
+static void copier_post(struct copier *c)
 {
 	spw_thr_store_rel(&c->posted, c->listed); /* [N11 release, pairs with N12] */
 }
 
-static void wake(struct copier *c)
+static void copier_wake(struct copier *c)
 {
 	pthread_mutex_lock(&c->mutex);
 	pthread_cond_broadcast(&c->woken);
@@ -244,7 +244,7 @@ static void wake(struct copier *c)
 }
 
 /* What is not listed is copied by the caller at once, which must not be before what it follows. */
-static bool refuse(struct copier *c)
+static bool copier_refuse(struct copier *c)
 {
 	if (c->q && (c->last || c->barrier != c->settled))
 		copy_wait(c->q->nd);
@@ -254,7 +254,7 @@ static bool refuse(struct copier *c)
 bool copy_list(struct copier *c, uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
 	if (!c->q || bytes < BYTES_MIN || c->listed - c->settled == SLOTS)
-		return refuse(c);
+		return copier_refuse(c);
 	if (c->last)
 		c->barrier = c->listed;
 	c->job[c->listed++ % SLOTS] = (struct job){.to = to,
@@ -267,15 +267,15 @@ bool copy_list(struct copier *c, uint8_t *to, const uint8_t *from, uint32_t byte
 	if (c->last)
 		c->barrier = c->listed;
 	if (c->listed - c->posted >= TAKE && c->listed - c->settled >= HELP_MIN) {
-		post(c);
+		copier_post(c);
 		if (spw_unlikely(spw_thr_load_rlx(&c->asleep)))
-			wake(c);
+			copier_wake(c);
 	}
 	return true;
 }
 
 /* Nobody receives a frame for QP 0. What follows it on its QP is then out of sequence. */
-static void failed(const struct job *j)
+static void job_failed(const struct job *j)
 {
 	if (j->frame)
 		spw_prm_st32(j->frame + j->q->tmpl.bth_off + 4, 0);
@@ -292,15 +292,15 @@ void copy_wait(struct nic_dev *nd)
 	c->q = NULL;
 	if (c->listed == c->settled)
 		return;
-	post(c);
-	while (work(c))
+	copier_post(c);
+	while (copier_work(c))
 		;
-	await(c, c->listed);
+	copier_await(c, c->listed);
 	if (spw_unlikely(spw_thr_load_rlx(&c->failed))) {
 		spw_thr_store_rlx(&c->failed, 0u);
 		for (uint32_t i = c->settled; i != c->listed; i++)
 			if (c->job[i % SLOTS].failed)
-				failed(&c->job[i % SLOTS]);
+				job_failed(&c->job[i % SLOTS]);
 	}
 	c->settled = c->barrier = c->listed;
 }

@@ -95,7 +95,7 @@ void qp_path_set(struct nic_qp *q)
 	q->mtu = 1u << q->mtu_log2;
 }
 
-static void dmac_refresh(struct nic_qp *q)
+static void qp_dmac_refresh(struct nic_qp *q)
 {
 	uint8_t mac[6];
 
@@ -109,7 +109,7 @@ static void dmac_refresh(struct nic_qp *q)
 void qp_neigh_learnt(struct nic_dev *nd)
 {
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
-		dmac_refresh(q);
+		qp_dmac_refresh(q);
 }
 
 /* Both queues are flushed; an RC QP with an SRQ reports by an event that it takes no more from it.

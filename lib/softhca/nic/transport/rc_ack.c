@@ -14,10 +14,10 @@
  *   NAK p, other      the oldest open WQE fails with the NAK's syndrome, QP to ERR
  *   RNR NAK p         wait as long as the code says, then repeat from p; counts against rnr_retry
  *   (nothing)         the timer expires: go back to una_psn; counts against retry_cnt. First both
- *                     NIC threads must have run since (answer_may_come)
+ *                     NIC threads must have run since (rc_answer_may_come)
  *
- * Progress resets both counts. An implied NAK goes back once (the flag implied_nak) until progress,
- * a NAK or the timer clears it.
+ * Progress resets both counts. An implied NAK goes back once (the flag implied_nak) until
+ * progress, a NAK or the timer clears it.
  *
  * Source: InfiniBand Architecture Specification 1.3, 9.7.5 (ACK, NAK, RNR timer), 9.7.6
  * (responses).
@@ -34,7 +34,7 @@ enum { NAK_SEQUENCE, NAK_INVALID_REQUEST, NAK_ACCESS, NAK_OPERATION }; /* 9.7.5.
 /* The peer has carried out everything up to psn. Returns false if an open READ or atomic precedes
  * it.
  */
-static bool ack_to(struct nic_qp *q, uint32_t psn)
+static bool rc_ack_to(struct nic_qp *q, uint32_t psn)
 {
 	bool whole = true;
 
@@ -69,7 +69,7 @@ static bool ack_to(struct nic_qp *q, uint32_t psn)
 }
 
 /* One packet more in the window for each step forward, up to NIC_WINDOW_MAX. */
-static void progressed(struct nic_qp *q)
+static void rc_ack_progress(struct nic_qp *q)
 {
 	q->implied_nak = false;
 	if (q->window < NIC_WINDOW_MAX)
@@ -79,7 +79,7 @@ static void progressed(struct nic_qp *q)
 }
 
 /* The oldest READ or atomic whose response is not complete. */
-static struct nic_swr *first_rd(struct nic_qp *q)
+static struct nic_swr *rc_first_rd(struct nic_qp *q)
 {
 	for (uint32_t n = q->swr_head; n != q->swr_tail; n++)
 		if (sq_swr(q, n)->is_rd && !sq_swr(q, n)->done)
@@ -88,9 +88,9 @@ static struct nic_swr *first_rd(struct nic_qp *q)
 }
 
 /* A response beyond the expected one: what was skipped is asked for again, once. */
-static void implied_nak(struct nic_qp *q)
+static void rc_implied_nak(struct nic_qp *q)
 {
-	const struct nic_swr *w = first_rd(q);
+	const struct nic_swr *w = rc_first_rd(q);
 
 	if (q->implied_nak || !w)
 		return;
@@ -100,9 +100,9 @@ static void implied_nak(struct nic_qp *q)
 }
 
 /* In order only. A response also acknowledges everything before its request. */
-static void rx_rd_response(struct nic_qp *q, const struct wire_pkt *k)
+static void rc_rx_rd_response(struct nic_qp *q, const struct wire_pkt *k)
 {
-	struct nic_swr *w = first_rd(q);
+	struct nic_swr *w = rc_first_rd(q);
 	const bool atomic = w && w->opcode != SPW_PRM_OP_RDMA_READ;
 	uint32_t want, left;
 	uint8_t syn;
@@ -112,10 +112,10 @@ static void rx_rd_response(struct nic_qp *q, const struct wire_pkt *k)
 	want = (w->psn + w->rd_got) & WIRE_PSN_MASK;
 	if (k->psn != want) {
 		if (wire_psn_diff(k->psn, want) > 0)
-			implied_nak(q);
+			rc_implied_nak(q);
 		return;
 	}
-	ack_to(q, (w->psn - 1) & WIRE_PSN_MASK);
+	rc_ack_to(q, (w->psn - 1) & WIRE_PSN_MASK);
 	left = w->len - (w->rd_got << q->mtu_log2);
 	if (atomic != (k->op == WIRE_ATOMIC_ACK) ||
 	    (!atomic && k->payload_len != SPW_MIN(left, q->mtu))) {
@@ -136,13 +136,13 @@ static void rx_rd_response(struct nic_qp *q, const struct wire_pkt *k)
 	if (w->rd_got == w->pkts) {
 		w->done = true;
 		q->rd_out -= q->rd_out != 0;
-		ack_to(q, k->psn);
+		rc_ack_to(q, k->psn);
 	}
-	progressed(q);
+	rc_ack_progress(q);
 }
 
 /* Table 45, in units of 10 us. */
-static uint64_t rnr_ns(uint8_t code)
+static uint64_t rc_rnr_ns(uint8_t code)
 {
 	static const uint16_t us10[32] = {
 		65536u - 1, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
@@ -154,9 +154,9 @@ static uint64_t rnr_ns(uint8_t code)
 
 /* The responder had no receive: wait as long as it says, then repeat from that packet. rnr_retry 7
  * repeats for ever. */
-static void rx_rnr(struct nic_qp *q, const struct wire_pkt *k)
+static void rc_rx_rnr(struct nic_qp *q, const struct wire_pkt *k)
 {
-	ack_to(q, (k->psn - 1) & WIRE_PSN_MASK);
+	rc_ack_to(q, (k->psn - 1) & WIRE_PSN_MASK);
 	if (q->rnr_wait || q->swr_head == q->swr_tail)
 		return;
 	if (q->qp->attr.rnr_retry != 7 && q->rnr_retries++ >= q->qp->attr.rnr_retry) {
@@ -168,13 +168,13 @@ static void rx_rnr(struct nic_qp *q, const struct wire_pkt *k)
 	q->retries = 0;
 	rc_goback(q, k->psn);
 	q->rnr_wait = true;
-	q->deadline_ns = q->nd->now_ns + rnr_ns(k->syndrome & WIRE_SYN_VALUE);
+	q->deadline_ns = q->nd->now_ns + rc_rnr_ns(k->syndrome & WIRE_SYN_VALUE);
 	nic_timer_at(q->nd, q->deadline_ns);
 }
 
 /* Nothing came, or something came out of order: repeats everything that is not acknowledged, or
  * fails the QP when retry_cnt has been used up. *cause counts what was repeated. */
-static void retry(struct nic_qp *q, uint64_t *cause)
+static void rc_retry(struct nic_qp *q, uint64_t *cause)
 {
 	if (q->retries++ >= q->qp->attr.retry_cnt) {
 		NIC_CNT(q->nd, req_transport_retries_exceeded);
@@ -188,18 +188,18 @@ static void retry(struct nic_qp *q, uint64_t *cause)
 }
 
 /* A sequence NAK repeats; any other ends the QP with the NAK's reason. */
-static void rx_nak(struct nic_qp *q, const struct wire_pkt *k)
+static void rc_rx_nak(struct nic_qp *q, const struct wire_pkt *k)
 {
 	static const uint8_t syndrome[] = {[1] = SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR,
 					   [2] = SPW_PRM_SYN_REMOTE_ACCESS_ERR,
 					   [3] = SPW_PRM_SYN_REMOTE_OP_ERR};
 	const uint8_t code = k->syndrome & WIRE_SYN_VALUE;
 
-	ack_to(q, (k->psn - 1) & WIRE_PSN_MASK);
+	rc_ack_to(q, (k->psn - 1) & WIRE_PSN_MASK);
 	if (q->swr_head == q->swr_tail)
 		return;
 	if (code == NAK_SEQUENCE) {
-		retry(q, &q->nd->dev->cnt.packet_seq_err);
+		rc_retry(q, &q->nd->dev->cnt.packet_seq_err);
 	} else if (code < SPW_ARRAY_CNT(syndrome)) {
 		if (code == NAK_ACCESS)
 			NIC_CNT(q->nd, req_remote_access_errors);
@@ -217,21 +217,21 @@ void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k)
 	if (wire_psn_diff(k->psn, q->una_psn) < 0 || wire_psn_diff(k->psn, q->max_psn) >= 0)
 		return;
 	if (k->op != WIRE_ACK) {
-		rx_rd_response(q, k);
+		rc_rx_rd_response(q, k);
 		return;
 	}
 	switch (k->syndrome & WIRE_SYN_KIND) {
 	case WIRE_SYN_ACK:
-		if (ack_to(q, k->psn))
-			progressed(q);
+		if (rc_ack_to(q, k->psn))
+			rc_ack_progress(q);
 		else
-			implied_nak(q);
+			rc_implied_nak(q);
 		break;
 	case WIRE_SYN_RNR:
-		rx_rnr(q, k);
+		rc_rx_rnr(q, k);
 		break;
 	case WIRE_SYN_NAK:
-		rx_nak(q, k);
+		rc_rx_nak(q, k);
 		break;
 	default:
 		break;
@@ -243,7 +243,7 @@ void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k)
 /* A card answers at once, a NIC thread that lost its core does not. So a time-out takes effect only
  * when the peer's thread has taken a whole turn since, and this one has then read all that had
  * come. */
-static bool answer_may_come(struct nic_qp *q)
+static bool rc_answer_may_come(struct nic_qp *q)
 {
 	const uint64_t turns = cable_turns(q->nd->cable, q->tmpl.hdr);
 
@@ -278,10 +278,10 @@ void rc_timer(struct nic_qp *q, uint64_t now_ns)
 	}
 	if (q->swr_head == q->swr_tail)
 		return;
-	if (answer_may_come(q)) {
+	if (rc_answer_may_come(q)) {
 		q->deadline_ns = now_ns;
 		nic_timer_at(q->nd, now_ns);
 		return;
 	}
-	retry(q, &q->nd->dev->cnt.local_ack_timeout_err);
+	rc_retry(q, &q->nd->dev->cnt.local_ack_timeout_err);
 }

@@ -62,8 +62,8 @@ static struct nic_rd *rd_push(struct nic_qp *q)
 
 /* Both must allow the access: the QP (attr.access) and the region, which also has to be of the QP's
  * PD. */
-static uint8_t *remote_at(struct nic_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
-			  uint32_t access)
+static uint8_t *rd_remote_at(struct nic_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
+			     uint32_t access)
 {
 	const struct hca_mr *mr = hca_mr_get(q->nd->dev, rkey);
 
@@ -72,7 +72,7 @@ static uint8_t *remote_at(struct nic_qp *q, uint32_t rkey, uint64_t va, uint64_t
 	return hca_mr_at(mr, q->qp->pd, va, len, access);
 }
 
-static struct nic_rd read_of(const struct nic_qp *q, const struct wire_pkt *k)
+static struct nic_rd rd_read_of(const struct nic_qp *q, const struct wire_pkt *k)
 {
 	return (struct nic_rd){
 		.kind = NIC_RD_READ,
@@ -85,11 +85,12 @@ static struct nic_rd read_of(const struct nic_qp *q, const struct wire_pkt *k)
 }
 
 /* Returns 0, or the reason of a NAK. */
-static uint8_t read_check(struct nic_qp *q, const struct wire_pkt *k)
+static uint8_t rd_read_check(struct nic_qp *q, const struct wire_pkt *k)
 {
 	if (k->dma_len > READ_MAX)
 		return WIRE_NAK_INV_REQ;
-	if (k->dma_len && !remote_at(q, k->rkey, k->va, k->dma_len, IB_UVERBS_ACCESS_REMOTE_READ))
+	if (k->dma_len &&
+	    !rd_remote_at(q, k->rkey, k->va, k->dma_len, IB_UVERBS_ACCESS_REMOTE_READ))
 		return WIRE_NAK_ACCESS;
 	return 0;
 }
@@ -97,7 +98,7 @@ static uint8_t read_check(struct nic_qp *q, const struct wire_pkt *k)
 /* Only noted here: rc_rd_tx() reads the memory when it sends. */
 static uint8_t rd_read(struct nic_qp *q, const struct wire_pkt *k)
 {
-	const uint8_t why = read_check(q, k);
+	const uint8_t why = rd_read_check(q, k);
 	struct nic_rd *rd;
 
 	if (why)
@@ -105,7 +106,7 @@ static uint8_t rd_read(struct nic_qp *q, const struct wire_pkt *k)
 	rd = rd_push(q);
 	if (!rd)
 		return WIRE_NAK_INV_REQ;
-	*rd = read_of(q, k);
+	*rd = rd_read_of(q, k);
 	NIC_CNT(q->nd, rx_read_requests);
 	return 0;
 }
@@ -119,7 +120,7 @@ static uint8_t rd_atomic(struct nic_qp *q, const struct wire_pkt *k)
 
 	if (k->va & 7)
 		return WIRE_NAK_INV_REQ;
-	at = (uint64_t *)remote_at(q, k->rkey, k->va, 8, IB_UVERBS_ACCESS_REMOTE_ATOMIC);
+	at = (uint64_t *)rd_remote_at(q, k->rkey, k->va, 8, IB_UVERBS_ACCESS_REMOTE_ATOMIC);
 	if (!at || ((uintptr_t)at & 7))
 		return WIRE_NAK_ACCESS;
 	rd = rd_push(q);
@@ -181,9 +182,9 @@ static void rd_again(struct nic_qp *q, struct nic_rd rd)
 void rc_rd_repeat(struct nic_qp *q, const struct wire_pkt *k)
 {
 	if (k->op == WIRE_READ_REQ) {
-		const struct nic_rd rd = read_of(q, k);
+		const struct nic_rd rd = rd_read_of(q, k);
 
-		if (!read_check(q, k) && rd.pkts <= ((q->epsn - rd.psn) & WIRE_PSN_MASK))
+		if (!rd_read_check(q, k) && rd.pkts <= ((q->epsn - rd.psn) & WIRE_PSN_MASK))
 			rd_again(q, rd);
 		return;
 	}
@@ -198,7 +199,7 @@ void rc_rd_repeat(struct nic_qp *q, const struct wire_pkt *k)
 /* Sends one response packet; false: no room. The region is looked up for each packet: it may have
  * been deregistered. Then a new READ fails; a repeat is dropped, since its peer may long have had
  * the answer and allowed the region to go. */
-static bool send_read_packet(struct nic_qp *q, const struct nic_rd *rd)
+static bool rd_send_packet(struct nic_qp *q, const struct nic_rd *rd)
 {
 	const uint32_t at = q->rd_sent << q->mtu_log2, n = SPW_MIN(rd->len - at, q->mtu);
 	const bool first = q->rd_sent == 0, last = q->rd_sent + 1 == rd->pkts;
@@ -207,7 +208,7 @@ static bool send_read_packet(struct nic_qp *q, const struct nic_rd *rd)
 				  : WIRE_READ_MIDDLE;
 	const uint32_t bytes = wire_frame_bytes(&q->tmpl, wire_op_ext_bytes[op], n);
 	const uint8_t *from =
-		n ? remote_at(q, rd->rkey, rd->va + at, n, IB_UVERBS_ACCESS_REMOTE_READ) : NULL;
+		n ? rd_remote_at(q, rd->rkey, rd->va + at, n, IB_UVERBS_ACCESS_REMOTE_READ) : NULL;
 	uint8_t *frame, *p;
 
 	if (n && !from) {
@@ -235,7 +236,7 @@ static bool send_read_packet(struct nic_qp *q, const struct nic_rd *rd)
 	return true;
 }
 
-static bool send_atomic(struct nic_qp *q, const struct nic_rd *rd)
+static bool rd_send_atomic(struct nic_qp *q, const struct nic_rd *rd)
 {
 	if (!rc_rsp_aeth(q, WIRE_ATOMIC_ACK, rd->psn, WIRE_ACK_NO_CREDIT, rd->orig))
 		return false;
@@ -251,7 +252,7 @@ bool rc_rd_tx(struct nic_qp *q)
 	for (; budget && q->rd_head != q->rd_tail; budget--) {
 		const struct nic_rd *rd = rd_at(q, q->rd_head);
 
-		if (!(rd->kind == NIC_RD_ATOMIC ? send_atomic(q, rd) : send_read_packet(q, rd)))
+		if (!(rd->kind == NIC_RD_ATOMIC ? rd_send_atomic(q, rd) : rd_send_packet(q, rd)))
 			return true;
 		/* A READ that fails empties the ring. */
 		if (q->rd_head != q->rd_tail && q->rd_sent == rd->pkts)

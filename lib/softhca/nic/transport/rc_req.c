@@ -30,7 +30,7 @@
 /* A card detects a time-out after one to four times the interval (9.7.6.1.3). The first time-out
  * takes the shortest; the next ones take the longest, because a peer that still does not answer may
  * only have lost its core. */
-static uint64_t rto_ns(const struct nic_qp *q)
+static uint64_t rc_rto_ns(const struct nic_qp *q)
 {
 	const uint8_t t = q->qp->attr.timeout & 31;
 
@@ -40,7 +40,7 @@ static uint64_t rto_ns(const struct nic_qp *q)
 /* The timer runs while anything is not acknowledged; each progress restarts it. */
 void rc_timer_start(struct nic_qp *q)
 {
-	const uint64_t rto = rto_ns(q);
+	const uint64_t rto = rc_rto_ns(q);
 
 	q->late = NIC_LATE_NOT;
 	q->deadline_ns = 0;
@@ -51,7 +51,7 @@ void rc_timer_start(struct nic_qp *q)
 }
 
 /* The next packet is the first of WQE swr_cur. */
-static void cursor_to_start(struct nic_qp *q)
+static void rc_cursor_to_start(struct nic_qp *q)
 {
 	const struct nic_swr *w = sq_swr(q, q->swr_cur);
 
@@ -62,7 +62,7 @@ static void cursor_to_start(struct nic_qp *q)
 }
 
 /* Moves the gather position over bytes that were sent before. */
-static void gather_skip(struct nic_qp *q, const struct nic_swr *w, uint64_t bytes)
+static void rc_gather_skip(struct nic_qp *q, const struct nic_swr *w, uint64_t bytes)
 {
 	while (bytes && q->g.seg < w->ds * 16u) {
 		const struct nic_seg s = sq_seg(q, w, q->g.seg);
@@ -88,10 +88,10 @@ void rc_seek(struct nic_qp *q, uint32_t psn)
 			continue;
 		if (w->pkts == 0 && at > 0)
 			continue;
-		cursor_to_start(q);
+		rc_cursor_to_start(q);
 		if (at > 0 && !w->is_rd) {
 			q->cur_pkt = (uint32_t)at;
-			gather_skip(q, w, (uint64_t)at << q->mtu_log2);
+			rc_gather_skip(q, w, (uint64_t)at << q->mtu_log2);
 		}
 		return;
 	}
@@ -110,7 +110,7 @@ void rc_goback(struct nic_qp *q, uint32_t psn)
 }
 
 /* First, middle, last or only: the opcode of a packet by its place in the message. */
-static uint8_t op_of(const struct nic_swr *w, bool first, bool last)
+static uint8_t rc_op(const struct nic_swr *w, bool first, bool last)
 {
 	switch (w->opcode) {
 	case SPW_PRM_OP_RDMA_WRITE:
@@ -138,7 +138,7 @@ static uint8_t op_of(const struct nic_swr *w, bool first, bool last)
 }
 
 /* Extended headers of packet `pkt`; returns where the payload starts. */
-static uint8_t *put_ext(struct nic_qp *q, const struct nic_swr *w, uint8_t op, uint8_t *p)
+static uint8_t *rc_put_ext(struct nic_qp *q, const struct nic_swr *w, uint8_t op, uint8_t *p)
 {
 	const uint16_t hdrs = wire_op_hdrs[op];
 
@@ -171,7 +171,7 @@ bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport)
 {
 	const bool rd = w->is_rd;
 	const bool first = q->cur_pkt == 0, last = rd || q->cur_pkt + 1 == w->pkts;
-	const uint8_t op = op_of(w, first, last);
+	const uint8_t op = rc_op(w, first, last);
 	const uint32_t psn = rd ? (w->psn + w->rd_got) & WIRE_PSN_MASK
 				: (w->psn + q->cur_pkt) & WIRE_PSN_MASK;
 	const uint32_t payload = rd ? 0 : last ? w->len - (q->cur_pkt << q->mtu_log2) : q->mtu;
@@ -191,7 +191,7 @@ bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport)
 					 .flags = flags,
 					 .dqpn = q->qp->attr.dest_qpn,
 					 .psn = psn});
-	p = put_ext(q, w, op, p);
+	p = rc_put_ext(q, w, op, p);
 	if (payload) {
 		const bool shared = spw_unlikely(q->nd->copier != NULL) && transport == WIRE_RC;
 
@@ -211,13 +211,13 @@ bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport)
 	if (last) {
 		q->rd_out += rd;
 		q->swr_cur++;
-		cursor_to_start(q);
+		rc_cursor_to_start(q);
 	}
 	return true;
 }
 
 /* Completes the NOPs at the head of the queue. */
-static void complete_idle(struct nic_qp *q)
+static void rc_complete_idle(struct nic_qp *q)
 {
 	while (q->swr_head != q->swr_cur) {
 		struct nic_swr *w = sq_swr(q, q->swr_head);
@@ -240,7 +240,7 @@ bool rc_req_tx(struct nic_qp *q)
 		if (q->swr_cur == q->swr_tail) {
 			if (q->qp->state != HCA_QPS_RTS || !sq_fetch(q))
 				return false;
-			cursor_to_start(q);
+			rc_cursor_to_start(q);
 		}
 		w = sq_swr(q, q->swr_cur);
 		if (spw_unlikely(w->syndrome)) {
@@ -250,8 +250,8 @@ bool rc_req_tx(struct nic_qp *q)
 		}
 		if (spw_unlikely(w->pkts == 0)) {
 			q->swr_cur++;
-			cursor_to_start(q);
-			complete_idle(q);
+			rc_cursor_to_start(q);
+			rc_complete_idle(q);
 			continue;
 		}
 		if (w->fence && q->rd_out)

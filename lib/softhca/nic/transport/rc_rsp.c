@@ -22,7 +22,7 @@
 #include "softhca/nic/transport/qp.h"
 
 /* One NAK is pending at a time: a newer one replaces it, and names the PSN that is expected now. */
-static void nak(struct nic_qp *q, uint8_t syndrome)
+static void rsp_nak(struct nic_qp *q, uint8_t syndrome)
 {
 	q->nak_pending = true;
 	q->nak_syndrome = syndrome;
@@ -33,7 +33,7 @@ static void nak(struct nic_qp *q, uint8_t syndrome)
 /* The request cannot be carried out: NAK, QP to ERR. The receive CQE reports a local fault. */
 void rc_rsp_fail(struct nic_qp *q, uint8_t syndrome)
 {
-	nak(q, syndrome);
+	rsp_nak(q, syndrome);
 	if (syndrome == WIRE_NAK_ACCESS) {
 		NIC_CNT(q->nd, resp_remote_access_errors);
 		hca_event_qp(q->qp, HCA_EVENT_QP_ACCESS_ERR);
@@ -44,7 +44,8 @@ void rc_rsp_fail(struct nic_qp *q, uint8_t syndrome)
 }
 
 /* The QP goes although requests still wait for their answers: the NAK names the oldest of them, so
- * the requester fails what has no answer and nothing before it. nak() is overwritten for that. */
+ * the requester fails what has no answer and nothing before it. The NAK is overwritten for that.
+ */
 void rc_rsp_gone(struct nic_qp *q, uint8_t syndrome)
 {
 	const struct nic_rd *rd = &q->rd[q->rd_head % NIC_RD_MAX];
@@ -80,7 +81,7 @@ void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm)
 }
 
 /* 9.7.4.1.4: first, middle and last in order, each of the length that it must have. */
-static bool sequence_ok(const struct nic_qp *q, const struct wire_pkt *k)
+static bool rsp_sequence_ok(const struct nic_qp *q, const struct wire_pkt *k)
 {
 	const uint16_t kind = k->hdrs & (WIRE_H_SEND | WIRE_H_WRITE);
 
@@ -94,7 +95,7 @@ static bool sequence_ok(const struct nic_qp *q, const struct wire_pkt *k)
 }
 
 /* false: the packet is not taken (RNR NAK, or the QP failed). */
-static bool take_rwqe(struct nic_qp *q)
+static bool rsp_take_rwqe(struct nic_qp *q)
 {
 	switch (inject_rnr(q->nd) ? RQ_EMPTY : rq_take(&q->rq, &q->rwqe)) {
 	case RQ_OK:
@@ -103,7 +104,7 @@ static bool take_rwqe(struct nic_qp *q)
 		NIC_CNT(q->nd, out_of_buffer);
 		q->nak_sent =
 			true; /* the packets that follow are out of sequence because of this */
-		nak(q, WIRE_SYN_RNR | (q->qp->attr.min_rnr_timer & WIRE_SYN_VALUE));
+		rsp_nak(q, WIRE_SYN_RNR | (q->qp->attr.min_rnr_timer & WIRE_SYN_VALUE));
 		return false;
 	default:
 		rc_rsp_fail(q, WIRE_NAK_OP);
@@ -114,7 +115,7 @@ static bool take_rwqe(struct nic_qp *q)
 /* Only memory windows and fast-registered regions may be invalidated by a peer, and there are none:
  * every such key is refused. The receive fails and the QP with it; no NAK goes out (9.9.3, class J,
  * as rdma_rxe does). */
-static void refuse_inval(struct nic_qp *q)
+static void rsp_refuse_inval(struct nic_qp *q)
 {
 	q->msg = 0;
 	rq_complete_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR);
@@ -129,7 +130,7 @@ static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 	uint8_t syn;
 
 	if (k->hdrs & WIRE_H_FIRST) {
-		if (!take_rwqe(q))
+		if (!rsp_take_rwqe(q))
 			return false;
 		q->msg = WIRE_H_SEND;
 		q->msg_len = 0;
@@ -146,7 +147,7 @@ static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 	}
 	q->msg_len += k->payload_len;
 	if (spw_unlikely(k->hdrs & WIRE_H_INV)) {
-		refuse_inval(q);
+		rsp_refuse_inval(q);
 		return false;
 	}
 	if (k->hdrs & WIRE_H_LAST) {
@@ -162,7 +163,7 @@ static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 {
 	uint8_t why;
 
-	if ((k->hdrs & WIRE_H_IMM) && !take_rwqe(q))
+	if ((k->hdrs & WIRE_H_IMM) && !rsp_take_rwqe(q))
 		return false;
 	if (k->hdrs & WIRE_H_FIRST)
 		NIC_CNT(q->nd, rx_write_requests);
@@ -181,7 +182,7 @@ static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 }
 
 /* A request that was carried out before gets its ACK or its answer again. */
-static void rx_duplicate(struct nic_qp *q, const struct wire_pkt *k)
+static void rsp_rx_duplicate(struct nic_qp *q, const struct wire_pkt *k)
 {
 	NIC_CNT(q->nd, duplicate_request);
 	if (k->hdrs & (WIRE_H_SEND | WIRE_H_WRITE)) {
@@ -205,16 +206,16 @@ void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 		NIC_CNT(q->nd, out_of_sequence);
 		if (!q->nak_sent) {
 			q->nak_sent = true;
-			nak(q, WIRE_NAK_PSN);
+			rsp_nak(q, WIRE_NAK_PSN);
 		}
 		return;
 	}
 	if (spw_unlikely(ahead < 0)) {
-		rx_duplicate(q, k);
+		rsp_rx_duplicate(q, k);
 		return;
 	}
 	q->nak_sent = false;
-	if (spw_unlikely(!sequence_ok(q, k))) {
+	if (spw_unlikely(!rsp_sequence_ok(q, k))) {
 		rc_rsp_fail(q, WIRE_NAK_INV_REQ);
 		return;
 	}

@@ -40,7 +40,7 @@ uint16_t rq_posted(const struct nic_rq *r)
 }
 
 /* WQEs that may be fetched by a fresh read of the record; *pi is where they end. */
-static SPW_COLD uint16_t room_read(struct nic_rq *r, uint16_t *pi, uint16_t taken)
+static SPW_COLD uint16_t rq_room_read(struct nic_rq *r, uint16_t *pi, uint16_t taken)
 {
 	uint16_t posted = rq_posted(r);
 
@@ -59,11 +59,11 @@ uint16_t rq_room(struct nic_rq *r)
 	uint16_t *pi = r->srq ? &r->srq->nic->pi : &r->pi;
 	const uint16_t taken = r->srq ? r->srq->nic->taken : r->ci;
 
-	return *pi == taken ? room_read(r, pi, taken) : (uint16_t)(*pi - taken);
+	return *pi == taken ? rq_room_read(r, pi, taken) : (uint16_t)(*pi - taken);
 }
 
 /* Data segments up to the terminator or the end of the WQE. */
-static void read_sges(struct nic_rwqe *w, const uint8_t *seg, uint32_t bytes)
+static void rq_read_sges(struct nic_rwqe *w, const uint8_t *seg, uint32_t bytes)
 {
 	w->sge_cnt = 0;
 	w->at_sge = 0;
@@ -82,7 +82,7 @@ static void read_sges(struct nic_rwqe *w, const uint8_t *seg, uint32_t bytes)
 
 /* The link is read before the WQE is used up, since libmlx5 writes it again when the WQE is free. A
  * limit that is reached raises its event once. */
-static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
+static enum rq_verdict rq_srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 {
 	struct nic_srq *n = srq->nic;
 	uint8_t *wqe;
@@ -91,7 +91,7 @@ static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 	if (n->head >= srq->wqe_cnt)
 		return RQ_BAD;
 	wqe = srq->buf + ((uint64_t)n->head << srq->wqe_shift);
-	read_sges(w, wqe + 16, (1u << srq->wqe_shift) - 16);
+	rq_read_sges(w, wqe + 16, (1u << srq->wqe_shift) - 16);
 	n->head = spw_prm_wqe_srq_next_get_next_wqe_index(wqe);
 	n->taken++;
 	if (spw_unlikely(n->adv))
@@ -114,7 +114,7 @@ enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 	if (posted == 0)
 		return RQ_EMPTY;
 	if (r->srq)
-		return posted > r->srq->wqe_cnt ? RQ_BAD : srq_take(r->srq, w);
+		return posted > r->srq->wqe_cnt ? RQ_BAD : rq_srq_take(r->srq, w);
 	if (spw_unlikely(posted > r->rq->wqe_cnt))
 		return RQ_BAD;
 	wqe = r->wqes + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift);
@@ -123,7 +123,7 @@ enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 					     << r->rq->wqe_shift));
 	w->idx = r->ci;
 	r->ci++;
-	read_sges(w, wqe, 1u << r->rq->wqe_shift);
+	rq_read_sges(w, wqe, 1u << r->rq->wqe_shift);
 	return RQ_OK;
 }
 

@@ -29,7 +29,7 @@
 #define WQE_AHEAD 4u
 
 /* Opcodes by transport (IBTA 9.4). */
-static bool op_allowed(const struct nic_qp *q, uint8_t op)
+static bool sq_op_allowed(const struct nic_qp *q, uint8_t op)
 {
 	switch (op) {
 	case SPW_PRM_OP_NOP:
@@ -51,7 +51,7 @@ static bool op_allowed(const struct nic_qp *q, uint8_t op)
 }
 
 /* Where the data segments start; 0 if the WQE is too short for its opcode. */
-static uint32_t data_offset(struct nic_qp *q, struct nic_swr *w)
+static uint32_t sq_data_offset(struct nic_qp *q, struct nic_swr *w)
 {
 	const uint32_t bytes = w->ds * 16u;
 	uint32_t off = 16;
@@ -82,17 +82,17 @@ static uint32_t data_offset(struct nic_qp *q, struct nic_swr *w)
 
 /* Checks all segments and adds up the length, before a byte is sent. Returns a syndrome; 0: sound.
  */
-static uint8_t wqe_parse(struct nic_qp *q, struct nic_swr *w)
+static uint8_t sq_wqe_parse(struct nic_qp *q, struct nic_swr *w)
 {
 	uint64_t total;
 	uint32_t off;
 
-	if (!op_allowed(q, w->opcode))
+	if (!sq_op_allowed(q, w->opcode))
 		return SPW_PRM_SYN_LOCAL_QP_OP_ERR;
 	w->len = 0;
 	if (w->opcode == SPW_PRM_OP_NOP)
 		return 0;
-	off = data_offset(q, w);
+	off = sq_data_offset(q, w);
 	if (!off)
 		return SPW_PRM_SYN_LOCAL_QP_OP_ERR;
 	w->seg_off = (uint16_t)off;
@@ -118,7 +118,7 @@ static uint8_t wqe_parse(struct nic_qp *q, struct nic_swr *w)
 }
 
 /* Size in WQEBBs by the WQE's own word; at least 1. */
-static uint32_t wqe_bbs(const uint8_t *ctrl)
+static uint32_t sq_wqe_bbs(const uint8_t *ctrl)
 {
 	const uint32_t ds = spw_prm_wqe_ctrl_get_ds(ctrl);
 
@@ -127,7 +127,7 @@ static uint32_t wqe_bbs(const uint8_t *ctrl)
 
 /* What no WQE that was posted properly can have: another index or QP, no size, a size beyond what
  * was rung. */
-static bool ctrl_is_bad(const struct nic_qp *q, const uint8_t *ctrl, uint8_t ds)
+static bool sq_ctrl_is_bad(const struct nic_qp *q, const uint8_t *ctrl, uint8_t ds)
 {
 	const uint16_t rung = (uint16_t)(q->sq_pi - q->sq_ci);
 
@@ -137,7 +137,7 @@ static bool ctrl_is_bad(const struct nic_qp *q, const uint8_t *ctrl, uint8_t ds)
 }
 
 /* Copied in pieces of 16 bytes, since the WQE may wrap around the end of the ring. */
-static SPW_COLD void trace_fetched(const struct nic_qp *q, const struct nic_swr *w)
+static SPW_COLD void sq_trace(const struct nic_qp *q, const struct nic_swr *w)
 {
 	uint8_t wqe[1024];
 	const uint32_t bytes = SPW_MIN(w->ds * 16u, (uint32_t)sizeof(wqe));
@@ -149,7 +149,7 @@ static SPW_COLD void trace_fetched(const struct nic_qp *q, const struct nic_swr 
 }
 
 /* PSNs are assigned here, one per packet, so that a READ reserves those of its response. */
-static void fetch_one(struct nic_qp *q)
+static void sq_fetch_one(struct nic_qp *q)
 {
 	struct nic_swr *w = sq_swr(q, q->swr_tail);
 	uint8_t ctrl[16];
@@ -163,11 +163,11 @@ static void fetch_one(struct nic_qp *q)
 	w->se = spw_prm_wqe_ctrl_get_se(ctrl);
 	w->fence = spw_prm_wqe_ctrl_get_fm(ctrl) > SPW_PRM_CTRL_FM_SMALL;
 	w->imm = spw_prm_wqe_ctrl_get_imm(ctrl);
-	if (ctrl_is_bad(q, ctrl, w->ds)) {
+	if (sq_ctrl_is_bad(q, ctrl, w->ds)) {
 		w->syndrome = SPW_PRM_SYN_LOCAL_QP_OP_ERR;
 		w->ds = 1;
 	} else {
-		w->syndrome = wqe_parse(q, w);
+		w->syndrome = sq_wqe_parse(q, w);
 	}
 	w->psn = q->sq_psn;
 	w->pkts = w->len ? (w->len + q->mtu - 1) >> q->mtu_log2 : 1;
@@ -177,7 +177,7 @@ static void fetch_one(struct nic_qp *q)
 	q->sq_ci = (uint16_t)(q->sq_ci + (w->ds + 3u) / 4);
 	q->swr_tail++;
 	if (spw_unlikely(q->nd->trace != NULL))
-		trace_fetched(q, w);
+		sq_trace(q, w);
 }
 
 /* False: nothing was rung, or the table of open WQEs is full. */
@@ -189,13 +189,13 @@ bool sq_fetch(struct nic_qp *q)
 		return false; /* nothing after a WQE that will fail is started */
 	if ((uint16_t)(q->sq_pi - q->sq_ci) > WQE_AHEAD)
 		spw_prefetch_read(sq_bytes(q, (uint16_t)(q->sq_ci + WQE_AHEAD), 0));
-	fetch_one(q);
+	sq_fetch_one(q);
 	return true;
 }
 
 /* Inline bytes lie in the ring, and wrap with it. */
-static void copy_inline(struct nic_qp *q, const struct nic_swr *w, uint32_t off, uint8_t *out,
-			uint32_t len)
+static void sq_copy_inline(struct nic_qp *q, const struct nic_swr *w, uint32_t off, uint8_t *out,
+			   uint32_t len)
 {
 	const uint8_t *p = sq_bytes(q, w->idx, off);
 	const uint8_t *end = q->qp->sq_buf + q->qp->sq_wqebb_cnt * SPW_PRM_WQE_BB_BYTES;
@@ -224,7 +224,7 @@ uint8_t sq_gather(struct nic_qp *q, const struct nic_swr *w, struct nic_gather *
 		if (s.is_inline) {
 			if (g->seg + 4 + s.len > w->ds * 16u)
 				return SPW_PRM_SYN_LOCAL_QP_OP_ERR;
-			copy_inline(q, w, g->seg + 4 + g->seg_at, out, n);
+			sq_copy_inline(q, w, g->seg + 4 + g->seg_at, out, n);
 		} else if (n) {
 			const struct hca_mr *mr = hca_mr_get(q->nd->dev, s.lkey);
 			const uint8_t *from =
@@ -276,7 +276,7 @@ uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, cons
 	return len ? SPW_PRM_SYN_LOCAL_LENGTH_ERR : 0;
 }
 
-static void flush_cqe(struct nic_qp *q, uint16_t idx, uint8_t opcode)
+static void sq_flush_cqe(struct nic_qp *q, uint16_t idx, uint8_t opcode)
 {
 	if (spw_likely(!inject_no_flush(q->nd)))
 		sq_complete_err(q, idx, opcode, SPW_PRM_SYN_WR_FLUSH_ERR, 0);
@@ -296,7 +296,7 @@ void sq_flush(struct nic_qp *q)
 	while (q->swr_head != q->swr_tail) {
 		const struct nic_swr *w = sq_swr(q, q->swr_head++);
 
-		flush_cqe(q, w->idx, w->opcode);
+		sq_flush_cqe(q, w->idx, w->opcode);
 	}
 	q->swr_cur = q->swr_head;
 	q->cur_pkt = 0;
@@ -307,9 +307,9 @@ void sq_flush(struct nic_qp *q)
 	q->sq_ci = q->sq_pi;
 	while (left) {
 		const uint8_t *ctrl = sq_bytes(q, at, 0);
-		const uint32_t bbs = SPW_MIN(wqe_bbs(ctrl), left);
+		const uint32_t bbs = SPW_MIN(sq_wqe_bbs(ctrl), left);
 
-		flush_cqe(q, at, spw_prm_wqe_ctrl_get_opcode(ctrl));
+		sq_flush_cqe(q, at, spw_prm_wqe_ctrl_get_opcode(ctrl));
 		at = (uint16_t)(at + bbs);
 		left -= bbs;
 	}

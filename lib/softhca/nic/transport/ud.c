@@ -21,7 +21,7 @@
 #define PKT_TYPE_IPV4 2u
 
 /* The next valid WQE. Returns NULL if none is rung, or if the queue has just failed. */
-static struct nic_swr *next_wqe(struct nic_qp *q)
+static struct nic_swr *ud_next_wqe(struct nic_qp *q)
 {
 	struct nic_swr *w;
 
@@ -41,7 +41,7 @@ static struct nic_swr *next_wqe(struct nic_qp *q)
 }
 
 /* Nothing is awaited from the peer, so a WQE is complete with its last packet. */
-static void sent(struct nic_qp *q, struct nic_swr *w)
+static void ud_sent(struct nic_qp *q, struct nic_swr *w)
 {
 	q->swr_cur = ++q->swr_head;
 	sq_complete(q, w);
@@ -112,14 +112,14 @@ static bool ud_send(struct nic_qp *q, struct nic_swr *w)
 bool ud_tx(struct nic_qp *q)
 {
 	for (uint32_t budget = NIC_QP_BUDGET; budget; budget--) {
-		struct nic_swr *w = next_wqe(q);
+		struct nic_swr *w = ud_next_wqe(q);
 
 		if (!w)
 			return false;
 		if (w->opcode != SPW_PRM_OP_NOP && !ud_send(q, w))
 			return true;
 		if (!w->syndrome)
-			sent(q, w);
+			ud_sent(q, w);
 	}
 	return true;
 }
@@ -127,7 +127,7 @@ bool ud_tx(struct nic_qp *q)
 bool uc_tx(struct nic_qp *q)
 {
 	for (uint32_t budget = NIC_QP_BUDGET; budget; budget--) {
-		struct nic_swr *w = next_wqe(q);
+		struct nic_swr *w = ud_next_wqe(q);
 		const uint32_t at = q->swr_cur;
 
 		if (!w)
@@ -137,7 +137,7 @@ bool uc_tx(struct nic_qp *q)
 		else if (!rc_send_packet(q, w, WIRE_UC))
 			return true;
 		if (q->swr_cur != at)
-			sent(q, w);
+			ud_sent(q, w);
 	}
 	return true;
 }
@@ -145,7 +145,7 @@ bool uc_tx(struct nic_qp *q)
 /* ---- receiving ---- */
 
 /* The 40 bytes before a datagram: the IPv6 header, or zeros and the IPv4 header. */
-static void grh_area(const struct wire_pkt *k, uint8_t grh[40])
+static void ud_grh_area(const struct wire_pkt *k, uint8_t grh[40])
 {
 	memset(grh, 0, 40);
 	if (k->ipv6)
@@ -173,7 +173,7 @@ void ud_rx(struct nic_qp *q, const struct wire_pkt *k)
 		qp_to_err(q);
 		return;
 	}
-	grh_area(k, grh);
+	ud_grh_area(k, grh);
 	syn = rq_scatter(q->nd, &q->rq, &q->rwqe, grh, sizeof(grh));
 	if (!syn)
 		syn = rq_scatter(q->nd, &q->rq, &q->rwqe, k->payload, k->payload_len);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * A time-out takes effect only after both NIC threads have run (nic/transport/rc_ack.c,
- * answer_may_come). One packet is in flight and its timer has expired; the cable says how many
+ * rc_answer_may_come). One packet is in flight and its timer has expired; the cable says how many
  * turns the peer has taken. The device lock is held throughout, so the NIC thread does nothing of
  * its own.
  */
