@@ -56,10 +56,8 @@ static void cfg_plain_dev(struct hca_cfg *cfg, uint32_t i)
 {
 	struct hca_dev_cfg *d = &cfg->dev[i];
 
-	memset(d, 0, sizeof(*d));
+	*d = (struct hca_dev_cfg){.pci_domain = PCI_DOMAIN, .pci_bus = (uint8_t)(1 + i / 2)};
 	snprintf(d->name, sizeof(d->name), "mlx5_%u", i);
-	d->pci_domain = PCI_DOMAIN;
-	d->pci_bus = (uint8_t)(1 + i / 2);
 	d->pci_func = i & 1;
 	d->port = (uint8_t)i;
 }
@@ -445,8 +443,7 @@ static int cfg_names_differ(const struct hca_cfg *cfg)
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
 		for (uint32_t k = 0; k < i; k++)
 			if (strcmp(cfg->dev[i].name, cfg->dev[k].name) == 0)
-				return cfg_bad("name", cfg->dev[i].name,
-					       "a different name for each device");
+				return cfg_bad("name", cfg->dev[i].name, "one for each device");
 	return 0;
 }
 
