@@ -167,7 +167,7 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
 static void coll_notify(struct spw_coll *c)
 {
 	const uint64_t begin_ns = coll_now_ns();
-	struct coll_wait all = coll_wait_of(begin_ns, COLL_FAREWELL_MS * 1000000ull);
+	struct coll_wait all = coll_wait_of(begin_ns, COLL_NOTIFY_MS * 1000000ull);
 	struct coll_wait late = coll_wait_of(begin_ns, COLL_LOST_MS * 1000000ull);
 	const uint32_t lost = spw_coll_lost(c);
 	bool all_over = false, late_over = false;

@@ -20,13 +20,13 @@
 #include "coll/spw_coll.h"
 #include "coll/wait.h"
 
-#define COLL_NAME_BYTES  64u
-#define COLL_NOTE        SPW_COLL_SLOT_CNT /* number of the window for notes */
-#define COLL_WINDOW_CNT  (SPW_COLL_SLOT_CNT + 1u)
-#define COLL_NOTE_BYTES  (SPW_COLL_FLAG_BYTES + 64u)
-#define COLL_FAREWELL_MS 1000u
-#define COLL_LOST_MS     50u /* to a rank that is believed lost: it may only be late */
-#define COLL_NO_ROUND    UINT64_MAX
+#define COLL_NAME_BYTES 64u
+#define COLL_NOTE       SPW_COLL_SLOT_CNT /* number of the window for notes */
+#define COLL_WINDOW_CNT (SPW_COLL_SLOT_CNT + 1u)
+#define COLL_NOTE_BYTES (SPW_COLL_FLAG_BYTES + 64u)
+#define COLL_NOTIFY_MS  1000u
+#define COLL_LOST_MS    50u /* to a rank that is believed lost: it may only be late */
+#define COLL_NO_ROUND   UINT64_MAX
 
 /* What a rank writes into the note windows of its peers when the group has ended for it. A cause
  * that came by a note is passed on as it is, so that every rank learns the first one. */

@@ -3,8 +3,8 @@
  *
  * A wait for another rank. A thread that was stopped (SIGSTOP, a frozen container, a paused
  * machine) must not name another rank for it: what it waits for may have come meanwhile, or come as
- * soon as what this rank owes is sent. So of one step only a share of 1 / COLL_WAIT_LOOKS of the
- * wait counts, and the wait is over only after one more look.
+ * soon as what this rank must send is sent. So of one step only a share of 1 / COLL_WAIT_LOOKS of
+ * the wait counts, and the wait is over only after one more look.
  *
  *   begin ── look ── look ── stopped for long ── look ── look ...... look ── over
  *            +dt     +dt                         +1/8    +dt         left 0

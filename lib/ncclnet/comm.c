@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Connections. NCCL's are one-way: the side that listens receives. Nothing waits here: connect and
- * accept are called again until they give a connection.
+ * Connections. NCCL's have one direction: the side that listens receives. Nothing waits here:
+ * connect and accept are called again until they give a connection.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
  * never wait for each other, and a connection being made stops the transfers of its own
  * communicator only, for as long as the same calls would take within its own thread.
  *
- * Life. A context is used by what NCCL made with it: it ends when the last user is gone, in
+ * Lifetime. A context is used by what NCCL made with it: it ends when the last user is gone, in
  * whatever order NCCL closes.
  */
 #ifndef SPW_NCCLNET_NCCLNET_H

@@ -133,7 +133,8 @@ void nnet_report_start(struct nnet_req *req)
 	req->outages = report_outages(comm->ctx);
 }
 
-void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_way *way, uint64_t bytes)
+void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_stamps *stamps,
+		      uint64_t bytes)
 {
 	const struct nnet_comm *comm = req->comm;
 	const uint64_t now = spw_tsc_now();
@@ -141,18 +142,18 @@ void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_way *way
 	if (!comm->peer || req->flush_cnt)
 		return;
 	if (!comm->is_send) {
-		spw_stamps_recv(&comm->peer->rec, way->started, way->done, now, bytes);
+		spw_stamps_recv(&comm->peer->rec, stamps->started, stamps->done, now, bytes);
 		return;
 	}
 	spw_stamps_send(&comm->peer->rec,
-			&(struct spw_stamps_send){.started = way->started,
-						  .granted = way->granted,
-						  .posted = way->posted,
-						  .acked = way->done,
+			&(struct spw_stamps_send){.started = stamps->started,
+						  .granted = stamps->granted,
+						  .posted = stamps->posted,
+						  .acked = stamps->done,
 						  .taken = now,
 						  .not_polled = comm->away_tsc - req->away_tsc,
 						  .bytes = bytes,
-						  .rails = way->rails,
+						  .rails = stamps->rails,
 						  .rail_failed = report_outages(comm->ctx) !=
 								 req->outages});
 }

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * NCCL_SPINWIRE_REPORT=FILE: what became of every message, by communicator and peer. A context
- * records while it lives; the file is written whenever one ends, and when the process exits, with
+ * records until it ends; the file is written whenever one ends, and when the process exits, with
  * all communicators so far.
  */
 #ifndef SPW_NCCLNET_REPORT_H
@@ -40,7 +40,8 @@ void nnet_report_conn_end(struct nnet_comm *comm);
 void nnet_report_start(struct nnet_req *req);
 /* NCCL asks for a request of this connection. */
 void nnet_report_poll(struct nnet_comm *comm);
-void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_way *way, uint64_t bytes);
+void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_stamps *stamps,
+		      uint64_t bytes);
 /* Adds the context to the file, and frees its report. */
 void nnet_report_end(struct nnet_ctx *ctx);
 

@@ -209,7 +209,7 @@ int nnet_iflush(void *recv, int n, void **data, int *bytes, void **mr, void **re
 static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 {
 	uint64_t bytes[NNET_PART_MAX] = {0}, sum = 0;
-	struct spw_xfer_way way;
+	struct spw_xfer_stamps stamps;
 	int rc = 0, result;
 
 	if (!req->comm->conn)
@@ -220,7 +220,7 @@ static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 
 		if (!req->x[i])
 			continue;
-		rc = spw_xfer_test_way(req->x[i], &done, bytes, &way);
+		rc = spw_xfer_test_stamps(req->x[i], &done, bytes, &stamps);
 		if (!done)
 			continue;
 		req->x[i] = NULL;
@@ -240,7 +240,7 @@ static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 		if (bytes_out)
 			bytes_out[i] = (int)bytes[i];
 	}
-	nnet_report_done(req, &way, sum);
+	nnet_report_done(req, &stamps, sum);
 	req_give(req);
 	return NCCL_SUCCESS;
 }

@@ -5,7 +5,7 @@
  * calls by which an owner passes the turn back (spw_peer.h has the contracts and the table of
  * states). The work itself is done by turn.c in the control thread.
  *
- * Who may touch what, over the life of a conn:
+ * Who may touch what, from set-up to close:
  *
  *   open  peer_setup  start ............................. stop  close
  *   <----- setup ----><- control: links, halves, QPs  ---><- setup ->

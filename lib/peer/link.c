@@ -58,7 +58,7 @@ static void link_pass(struct peer_link *link, enum spw_peer_state state)
 	spw_thr_store_rel(&link->peer->state, state);
 }
 
-/* The TCP connection lives as long as the link: its end is how the other side learns that this one
+/* The TCP connection stays as long as the link: its end is how the other side learns that this one
  * is gone. */
 static void close_fd(struct peer_link *link)
 {

@@ -31,7 +31,7 @@ struct peer_qp_path {
 	uint8_t timeout;             /* ACK timeout of 4.096 us * 2^timeout */
 	uint8_t retry, rnr_retry;    /* 0 .. 7 */
 	uint8_t min_rnr_timer;       /* code of IBTA table 45 */
-	uint8_t rd_atomic;           /* RDMA READs under way, each way; at least 1 */
+	uint8_t rd_atomic;           /* RDMA READs under way, in each direction; at least 1 */
 	int access;                  /* set of IBV_ACCESS_REMOTE_* */
 	uint16_t mtu;                /* path MTU in bytes, 256 .. 4096 */
 	uint32_t dest_qpn, rq_psn;   /* of the other end */

@@ -22,7 +22,7 @@
 enum spw_peer_side {
 	SPW_PEER_SIDE_DOWN,   /* nothing is posted */
 	SPW_PEER_SIDE_POSTED, /* receives are posted; messages may arrive, none may be sent yet */
-	SPW_PEER_SIDE_UP,     /* messages flow both ways */
+	SPW_PEER_SIDE_UP,     /* messages flow in both directions */
 	SPW_PEER_SIDE_BROKEN, /* drains: nothing is posted or sent; what arrives is dropped */
 };
 

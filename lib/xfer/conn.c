@@ -177,7 +177,7 @@ const char *spw_xfer_conn_text(const struct spw_xfer_conn *conn)
 	return conn->text;
 }
 
-void xfer_conn_say(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
+void xfer_conn_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 {
 	if (xfer_link_send(conn, frame) == -ENOBUFS)
 		xfer_conn_fail(conn, ECONNRESET, "it does not read what it is sent");
@@ -222,17 +222,17 @@ static bool take_later(struct spw_xfer_conn *conn, const struct xfer_frame *f, u
 {
 	switch (f->type) {
 	case XFER_FRAME_RAIL:
-		if (!xfer_round_heard(conn, f))
+		if (!xfer_round_on_rail(conn, f))
 			return false;
-		xfer_rail_heard(conn->rail[f->rail.rail], f, now_ms);
+		xfer_rail_on_frame(conn->rail[f->rail.rail], f, now_ms);
 		return true;
 	case XFER_FRAME_DOWN:
 		if (f->down.rail >= conn->rail_cnt)
 			return false;
-		xfer_rail_heard_down(conn->rail[f->down.rail], f, now_ms);
+		xfer_rail_on_down(conn->rail[f->down.rail], f, now_ms);
 		return true;
 	case XFER_FRAME_WINDOW:
-		xfer_window_heard(conn, f);
+		xfer_window_on_frame(conn, f);
 		return true;
 	default:
 		return false;

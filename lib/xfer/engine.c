@@ -53,7 +53,7 @@ static void post_bytes(struct xfer_rail *rail, const struct xfer_wr *wr,
 {
 	rail->out_bytes += sent->len;
 	sent->msg->used |= (uint8_t)(1u << rail->idx);
-	sent->msg->req->way.rails |= (uint8_t)(1u << rail->idx);
+	sent->msg->req->stamps.rails |= (uint8_t)(1u << rail->idx);
 	xfer_rail_post(rail, wr, sent);
 }
 
@@ -430,7 +430,7 @@ static void start_send(struct spw_xfer_conn *conn, struct xfer_msg *msg, struct 
 	s->state = XFER_TX_TAKEN;
 	s->msg = msg;
 	s->bytes = msg->bytes;
-	msg->req->way.granted = spw_tsc_now();
+	msg->req->stamps.granted = spw_tsc_now();
 	msg->too_long = msg->bytes > s->room;
 	msg->slot = (uint8_t)xfer_slot_of(s->seq);
 	msg->raddr = s->addr;

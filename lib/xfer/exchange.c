@@ -16,7 +16,7 @@
 
 /* ---- devices ---- */
 
-static void list_ours(struct spw_xfer_conn *conn)
+static void exchange_list_ours(struct spw_xfer_conn *conn)
 {
 	struct xfer_pairs *p = &conn->pairs;
 
@@ -36,15 +36,15 @@ static void list_ours(struct spw_xfer_conn *conn)
 	}
 }
 
-static void say_ours(struct spw_xfer_conn *conn, struct xfer_frame *f)
+static void exchange_send_ours(struct spw_xfer_conn *conn, struct xfer_frame *f)
 {
 	f->offer.box_addr = (uintptr_t)conn->box;
 	f->offer.dev_cnt = conn->pairs.mine_cnt;
 	memcpy(f->offer.end, conn->pairs.mine, sizeof(f->offer.end));
-	xfer_conn_say(conn, f);
+	xfer_conn_send(conn, f);
 }
 
-static void take_theirs(struct spw_xfer_conn *conn, const struct xfer_frame *f)
+static void exchange_take_theirs(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 {
 	conn->their_box = f->offer.box_addr;
 	conn->pairs.theirs_cnt = f->offer.dev_cnt;
@@ -56,9 +56,9 @@ static void exchange_offer(struct spw_xfer_conn *conn)
 	struct xfer_frame f = {.type = XFER_FRAME_OFFER};
 
 	memcpy(f.offer.key, conn->peer.key, sizeof(f.offer.key));
-	list_ours(conn);
+	exchange_list_ours(conn);
 	conn->state = XFER_CONN_ANSWER;
-	say_ours(conn, &f);
+	exchange_send_ours(conn, &f);
 }
 
 static void exchange_refuse(struct spw_xfer_conn *conn, enum xfer_reject reason, int error,
@@ -66,16 +66,16 @@ static void exchange_refuse(struct spw_xfer_conn *conn, enum xfer_reject reason,
 {
 	const struct xfer_frame no = {.type = XFER_FRAME_REJECT, .reject.reason = reason};
 
-	xfer_conn_say(conn, &no);
+	xfer_conn_send(conn, &no);
 	xfer_conn_fail(conn, error, "refused: %s", why);
 }
 
-static void accept_offer(struct spw_xfer_conn *conn, const struct xfer_frame *theirs)
+static void exchange_accept_offer(struct spw_xfer_conn *conn, const struct xfer_frame *theirs)
 {
 	struct xfer_frame f = {.type = XFER_FRAME_ACCEPT};
 
-	list_ours(conn);
-	take_theirs(conn, theirs);
+	exchange_list_ours(conn);
+	exchange_take_theirs(conn, theirs);
 	if (!xfer_pairs_left(&conn->pairs, XFER_PAIR_ROUTED, false)) {
 		exchange_refuse(
 			conn, XFER_REJECT_RAILS, ENETUNREACH,
@@ -83,7 +83,7 @@ static void accept_offer(struct spw_xfer_conn *conn, const struct xfer_frame *th
 		return;
 	}
 	conn->state = XFER_CONN_RAILS;
-	say_ours(conn, &f);
+	exchange_send_ours(conn, &f);
 }
 
 /* Returns: true if the client holds the listener's handle, where one is asked for. */
@@ -96,16 +96,16 @@ static bool has_key(const struct spw_xfer_conn *conn, const struct xfer_frame *f
 	return !conn->listener->keyed || !diff;
 }
 
-static void take_offer(struct spw_xfer_conn *conn, const struct xfer_frame *f)
+static void exchange_take_offer(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 {
 	if (has_key(conn, f))
-		accept_offer(conn, f);
+		exchange_accept_offer(conn, f);
 	else
 		exchange_refuse(conn, XFER_REJECT_KEY, EACCES,
 				"it does not hold this listener's handle");
 }
 
-static void take_reject(struct spw_xfer_conn *conn, uint32_t reason)
+static void exchange_take_reject(struct spw_xfer_conn *conn, uint32_t reason)
 {
 	if (reason == XFER_REJECT_KEY)
 		xfer_conn_fail(conn, EACCES,
@@ -116,9 +116,10 @@ static void take_reject(struct spw_xfer_conn *conn, uint32_t reason)
 			       "gid= of one kind");
 }
 
-static void take_accept(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
+static void exchange_take_accept(struct spw_xfer_conn *conn, const struct xfer_frame *f,
+				 uint64_t now_ms)
 {
-	take_theirs(conn, f);
+	exchange_take_theirs(conn, f);
 	if (!xfer_pairs_left(&conn->pairs, XFER_PAIR_ROUTED, false)) {
 		xfer_conn_breach(conn, "it accepted, and none of its addresses is of our kind");
 		return;
@@ -129,8 +130,8 @@ static void take_accept(struct spw_xfer_conn *conn, const struct xfer_frame *f, 
 
 /* ---- frames ---- */
 
-static void start_exchange(struct spw_xfer_conn *conn, enum xfer_frame_type type,
-			   enum xfer_conn_state next)
+static void exchange_start_with(struct spw_xfer_conn *conn, enum xfer_frame_type type,
+				enum xfer_conn_state next)
 {
 	struct xfer_frame f = {.type = type};
 
@@ -141,7 +142,7 @@ static void start_exchange(struct spw_xfer_conn *conn, enum xfer_frame_type type
 	memcpy(conn->link.nonce + (conn->is_client ? 0 : SPW_OOB_NONCE_BYTES), f.nonce,
 	       sizeof(f.nonce));
 	conn->state = next;
-	xfer_conn_say(conn, &f);
+	xfer_conn_send(conn, &f);
 }
 
 /* So that the other end can name both versions, too. */
@@ -150,12 +151,12 @@ void xfer_exchange_decline(struct spw_xfer_conn *conn)
 	const struct xfer_frame f = {.type = XFER_FRAME_CHALLENGE};
 
 	if (conn->state == XFER_CONN_HELLO)
-		xfer_conn_say(conn, &f);
+		xfer_conn_send(conn, &f);
 }
 
 void xfer_exchange_start(struct spw_xfer_conn *conn)
 {
-	start_exchange(conn, XFER_FRAME_HELLO, XFER_CONN_CHALLENGE);
+	exchange_start_with(conn, XFER_FRAME_HELLO, XFER_CONN_CHALLENGE);
 }
 
 bool xfer_exchange_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
@@ -165,13 +166,13 @@ bool xfer_exchange_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, 
 		exchange_offer(conn);
 	} else if (conn->state == XFER_CONN_HELLO && f->type == XFER_FRAME_HELLO) {
 		memcpy(conn->link.nonce, f->nonce, sizeof(f->nonce));
-		start_exchange(conn, XFER_FRAME_CHALLENGE, XFER_CONN_OFFER);
+		exchange_start_with(conn, XFER_FRAME_CHALLENGE, XFER_CONN_OFFER);
 	} else if (conn->state == XFER_CONN_OFFER && f->type == XFER_FRAME_OFFER) {
-		take_offer(conn, f);
+		exchange_take_offer(conn, f);
 	} else if (conn->state == XFER_CONN_ANSWER && f->type == XFER_FRAME_ACCEPT) {
-		take_accept(conn, f, now_ms);
+		exchange_take_accept(conn, f, now_ms);
 	} else if (conn->state == XFER_CONN_ANSWER && f->type == XFER_FRAME_REJECT) {
-		take_reject(conn, f->reject.reason);
+		exchange_take_reject(conn, f->reject.reason);
 	} else {
 		return false;
 	}

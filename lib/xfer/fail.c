@@ -10,7 +10,7 @@
  *                                   ◄───────   DOWN: what B has not received
  *   settled                                    settled
  *
- * Each side says DOWN once for each QP, after its QP is gone: what the other side has heard of can
+ * Each side sends DOWN once for each QP, after its QP is gone: what the other side knows of can
  * no longer change memory over this rail. Then, as a sender:
  *
  *   - Chunks without acknowledgement are orphans: they are written again over other rails. They may
@@ -22,7 +22,7 @@
  * As a receiver, saying DOWN begins a new generation: ends of the generation before no longer
  * count. So a message becomes complete only by ends that were written after the orphans, never by
  * an old one that overtook them. Grants state the generation; a sender that reads a newer one than
- * it has heard of leaves the grant until the DOWN frame arrives.
+ * it knows of leaves the grant until the DOWN frame arrives.
  *
  * With one rail left out the others go on meanwhile; they stop for none of this.
  */
@@ -88,14 +88,14 @@ static void say_down(struct xfer_rail *rail)
 	struct spw_xfer_conn *conn = rail->conn;
 	struct xfer_frame f = {.type = XFER_FRAME_DOWN,
 			       .down = {.rail = rail->idx,
-					.life = rail->life,
+					.qp_generation = rail->qp_generation,
 					.generation = ++conn->rx_generation}};
 
 	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++) {
 		f.down.open[i] = conn->rx[i].open ? conn->rx[i].seq : XFER_NO_SEQ;
 		conn->rx[i].got = 0;
 	}
-	xfer_conn_say(conn, &f);
+	xfer_conn_send(conn, &f);
 }
 
 /* An attempt that failed is reported by xfer_round_report, once all have been made. */
@@ -151,15 +151,16 @@ void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 
 /* ---- what the peer says ---- */
 
-void xfer_rail_heard_down(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms)
+void xfer_rail_on_down(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms)
 {
 	struct spw_xfer_conn *conn = rail->conn;
 
-	if (frame->down.life != rail->life || rail->heard_down || rail->state == XFER_OFF) {
+	if (frame->down.qp_generation != rail->qp_generation || rail->peer_down ||
+	    rail->state == XFER_OFF) {
 		xfer_conn_breach(conn, "a rail is down that was not up");
 		return;
 	}
-	rail->heard_down = true;
+	rail->peer_down = true;
 	xfer_rail_fail(rail, "the peer took it out of service");
 	if (conn->state == XFER_CONN_FAILED)
 		return;

@@ -13,7 +13,7 @@
 
 struct spw_xfer_conn;
 
-/* Frames over TCP, one after the other, each way. */
+/* Frames over TCP, one after the other, in each direction. */
 struct xfer_link {
 	int fd, error;                          /* error: the first errno of its end; 0: none */
 	uint16_t version;                       /* of the peer's last frame */

@@ -22,7 +22,7 @@ struct spw_xfer_req *xfer_req_take(struct spw_xfer_conn *conn, enum xfer_req_kin
 	req->conn = conn;
 	req->kind = kind;
 	req->in_use = true;
-	req->way.started = spw_tsc_now();
+	req->stamps.started = spw_tsc_now();
 	return req;
 }
 
@@ -65,7 +65,7 @@ void xfer_req_part(struct spw_xfer_req *req, uint32_t part, uint64_t bytes, int 
 	req->bytes[part] = bytes;
 	req->left--;
 	if (!req->left)
-		req->way.done = spw_tsc_now();
+		req->stamps.done = spw_tsc_now();
 	if (error)
 		req->error = error;
 	if (!req->error)
@@ -176,14 +176,14 @@ int spw_xfer_recv(struct spw_xfer_conn *conn, const struct spw_xfer_part *part, 
 
 /* Stamps that this kind of request has not, or that a failed rail's repair left out, are those
  * before. */
-static struct spw_xfer_way way_of(const struct spw_xfer_req *req)
+static struct spw_xfer_stamps req_stamps(const struct spw_xfer_req *req)
 {
-	struct spw_xfer_way way = req->way;
+	struct spw_xfer_stamps stamps = req->stamps;
 
-	way.done = way.done ? way.done : way.started;
-	way.granted = way.granted ? way.granted : way.started;
-	way.posted = way.posted ? SPW_MIN(way.posted, way.done) : way.granted;
-	return way;
+	stamps.done = stamps.done ? stamps.done : stamps.started;
+	stamps.granted = stamps.granted ? stamps.granted : stamps.started;
+	stamps.posted = stamps.posted ? SPW_MIN(stamps.posted, stamps.done) : stamps.granted;
+	return stamps;
 }
 
 static int req_finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t *bytes_out)
@@ -206,13 +206,13 @@ static int req_finish(struct spw_xfer_req *req, int error, bool *done_out, uint6
 
 int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out)
 {
-	struct spw_xfer_way way;
+	struct spw_xfer_stamps stamps;
 
-	return spw_xfer_test_way(req, done_out, bytes_out, &way);
+	return spw_xfer_test_stamps(req, done_out, bytes_out, &stamps);
 }
 
-int spw_xfer_test_way(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out,
-		      struct spw_xfer_way *way_out)
+int spw_xfer_test_stamps(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out,
+			 struct spw_xfer_stamps *stamps_out)
 {
 	struct spw_xfer_conn *conn = req->conn;
 
@@ -225,7 +225,7 @@ int spw_xfer_test_way(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_
 			xfer_flush_check(req);
 	}
 	if (!req->left) {
-		*way_out = way_of(req);
+		*stamps_out = req_stamps(req);
 		return req_finish(req, req->error, done_out, bytes_out);
 	}
 	if (spw_unlikely(conn->error)) {

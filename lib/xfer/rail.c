@@ -6,9 +6,9 @@
  *
  *   client                                       server
  *   QP in INIT, receives posted
- *   MAKING    ── RAIL life, pair, QP ────────►   QP in INIT, receives posted
+ *   MAKING    ── RAIL generation, pair, QP ──►   QP in INIT, receives posted
  *                                                RESOLVING: RTR, in another thread (resolve.c)
- *   RESOLVING ◄─────── RAIL life, pair, QP ──    QP in RTS: PROBING
+ *   RESOLVING ◄── RAIL generation, pair, QP ─    QP in RTS: PROBING
  *   PROBING   ── probe, over the rail ───────►
  *             ◄────────── probe, over the rail
  *   UP when its own probe is acknowledged        UP likewise
@@ -65,7 +65,7 @@ int xfer_rail_qp_check(const struct xfer_rail *rail)
 void xfer_rail_destroy(struct xfer_rail *rail)
 {
 	if (rail->resolve)
-		xfer_resolve_give_up(rail);
+		xfer_resolve_abandon(rail);
 	if (rail->qp)
 		ibv_destroy_qp(rail->qp);
 	if (rail->cq)
@@ -104,17 +104,17 @@ static void say_rail(struct xfer_rail *rail)
 	const bool client = rail->conn->is_client;
 	const struct xfer_frame f = {.type = XFER_FRAME_RAIL,
 				     .rail = {.rail = rail->idx,
-					      .life = rail->life,
+					      .qp_generation = rail->qp_generation,
 					      .qpn = rail->qp->qp_num,
 					      .psn = rail->psn,
 					      .rail_cnt = rail->conn->rail_cnt,
 					      .client_dev = client ? rail->dev_idx : rail->peer_idx,
 					      .peer_dev = client ? rail->peer_idx : rail->dev_idx}};
 
-	xfer_conn_say(rail->conn, &f);
+	xfer_conn_send(rail->conn, &f);
 }
 
-/* An attempt that the peer has not heard of failed. */
+/* An attempt that the peer knows nothing of failed. */
 static void rail_later(struct xfer_rail *rail, uint64_t now_ms)
 {
 	snprintf(rail->stat.why, sizeof(rail->stat.why), "%.127s", spw_err_text());
@@ -158,12 +158,12 @@ int xfer_rail_add(struct spw_xfer_conn *conn)
 	return 0;
 }
 
-/* A new life, which both sides will end by a DOWN of their own. */
+/* A new QP, which both sides will end by a DOWN of their own. */
 static void rail_begin(struct xfer_rail *rail)
 {
-	rail->life++;
+	rail->qp_generation++;
 	rail->state = XFER_MAKING;
-	rail->heard_down = false;
+	rail->peer_down = false;
 }
 
 void xfer_rail_offer(struct xfer_rail *rail, uint64_t now_ms)
@@ -234,15 +234,15 @@ static void rail_resolved(struct xfer_rail *rail)
 		say_rail(rail);
 }
 
-void xfer_rail_heard(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms)
+void xfer_rail_on_frame(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms)
 {
 	const bool client = rail->conn->is_client;
 
 	/* It crossed our DOWN: the peer will hear that, and say DOWN too. */
-	if (client && rail->state == XFER_DOWN && frame->rail.life == rail->life)
+	if (client && rail->state == XFER_DOWN && frame->rail.qp_generation == rail->qp_generation)
 		return;
 	if (rail->state != (client ? XFER_MAKING : XFER_OFF) ||
-	    frame->rail.life != rail->life + !client) {
+	    frame->rail.qp_generation != rail->qp_generation + !client) {
 		xfer_conn_breach(rail->conn, "a rail that is not being made");
 		return;
 	}

@@ -35,7 +35,7 @@ bool xfer_local_reaches(const struct in6_addr *ip);
 
 /* RTR of a QP, in a thread of its own (resolve.c). */
 struct xfer_resolve {
-	struct xfer_list link; /* given up: of the endpoint */
+	struct xfer_list link; /* abandoned: of the endpoint */
 	pthread_t thread;
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
@@ -50,8 +50,8 @@ int xfer_resolve_start(struct xfer_rail *rail, const struct peer_qp_path *path);
 /* Returns: 0: it is in RTR, and the rail's again; -EINPROGRESS; -errno with a text. */
 int xfer_resolve_result(struct xfer_rail *rail);
 /* The rail does not want it any more: its QP is destroyed once the thread has ended. */
-void xfer_resolve_give_up(struct xfer_rail *rail);
-/* Destroys what was given up and is done; all: waits for it, a second at most. */
+void xfer_resolve_abandon(struct xfer_rail *rail);
+/* Destroys what was abandoned and is done; all: waits for it, a second at most. */
 void xfer_resolve_reap(struct spw_xfer *x, bool all);
 
 #endif

@@ -12,7 +12,7 @@
  * A thread for each attempt, so that one silent neighbour does not keep the others waiting;
  * attempts are rare. Until it is done the QP belongs to the thread: nobody else modifies or
  * destroys it. It has no rights of access before the owner moves it to RTS, so a rail that was
- * given up in between cannot be written through.
+ * abandoned in between cannot be written through.
  */
 #include <errno.h>
 #include <sched.h>
@@ -81,7 +81,7 @@ int xfer_resolve_result(struct xfer_rail *rail)
 	return rc;
 }
 
-void xfer_resolve_give_up(struct xfer_rail *rail)
+void xfer_resolve_abandon(struct xfer_rail *rail)
 {
 	xfer_list_add(&rail->conn->x->resolves, &rail->resolve->link);
 	rail->resolve = NULL;

@@ -8,10 +8,10 @@
  *                           └── all attempts ended ──┘ failed: another matching, which prefers
  *                                                      pairs that have failed less often
  *
- * A pair that carried messages is given up after KEEP attempts in a row have failed. Waits between
+ * A pair that carried messages is abandoned after KEEP attempts in a row have failed. Waits between
  * attempts of one pair double, up to WAIT_MAX_MS; without any rail up to WAIT_BARE_MS, because the
  * connection waits too. A pair that was never tried is tried at once, and so is all when a link
- * comes up. Rails are as many as the first matching has, for the life of the connection.
+ * comes up. Rails are as many as the first matching has, until the connection ends.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -170,7 +170,7 @@ void xfer_round_link_up(struct spw_xfer_conn *conn, uint32_t dev_idx)
 }
 
 /* The client: every pair of the present matching was tried, and no better one is waiting. The
- * server: every rail that it has heard of was tried. */
+ * server: every rail that it knows of was tried. */
 bool xfer_round_is_settled(const struct spw_xfer_conn *conn)
 {
 	if (any_on_trial(conn) || conn->rechoose)
@@ -178,7 +178,7 @@ bool xfer_round_is_settled(const struct spw_xfer_conn *conn)
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
 		const struct xfer_rail *rail = conn->rail[i];
 
-		if (!rail->tried && (conn->is_client ? rail->paired : rail->life > 0))
+		if (!rail->tried && (conn->is_client ? rail->paired : rail->qp_generation > 0))
 			return false;
 	}
 	return true;
@@ -186,7 +186,7 @@ bool xfer_round_is_settled(const struct spw_xfer_conn *conn)
 
 /* ---- the server ---- */
 
-bool xfer_round_heard(struct spw_xfer_conn *conn, const struct xfer_frame *f)
+bool xfer_round_on_rail(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 {
 	const uint32_t mine = conn->is_client ? f->rail.client_dev : f->rail.peer_dev;
 	const uint32_t theirs = conn->is_client ? f->rail.peer_dev : f->rail.client_dev;
@@ -210,7 +210,7 @@ bool xfer_round_heard(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 		    (other->dev_idx == mine || other->peer_idx == theirs))
 			return false;
 	}
-	if (rail->dev_idx != mine || rail->peer_idx != theirs || !rail->life)
+	if (rail->dev_idx != mine || rail->peer_idx != theirs || !rail->qp_generation)
 		xfer_rail_join(rail, mine, theirs);
 	return true;
 }
@@ -260,7 +260,8 @@ static const struct xfer_rail *round_rail_of(const struct spw_xfer_conn *conn, u
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
 		const struct xfer_rail *rail = conn->rail[i];
 
-		if (rail->dev_idx == dev && (conn->is_client ? rail->paired : rail->life > 0))
+		if (rail->dev_idx == dev &&
+		    (conn->is_client ? rail->paired : rail->qp_generation > 0))
 			return rail;
 	}
 	return NULL;

@@ -22,7 +22,7 @@ bool xfer_round_is_due(const struct xfer_rail *rail, uint64_t now_ms);
 /* Returns: whether more rails cannot be expected soon. */
 bool xfer_round_is_settled(const struct spw_xfer_conn *conn);
 /* Server: the devices that the client names for a rail. Returns: false: that cannot be. */
-bool xfer_round_heard(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
+bool xfer_round_on_rail(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
 /* One line: which devices are left out, and why. */
 void xfer_round_report(struct spw_xfer_conn *conn);
 

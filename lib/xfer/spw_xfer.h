@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Messages of 0 B to 16 GiB between memories that the caller registered, over 1 .. 4 rails. A rail
- * is a queue pair (QP) on any RDMA device. Two ways, one engine:
+ * is a queue pair (QP) on any RDMA device. Two kinds of transfer, one engine:
  *
  *   rendezvous   spw_xfer_recv grants a buffer to the sender; spw_xfer_send WRITEs into it and ends
  *                with an immediate on each rail. Both sides learn that the message is done.
@@ -293,8 +293,8 @@ int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *a
  */
 int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out);
 
-/* The way of a request, in ticks of spw_tsc_now. */
-struct spw_xfer_way {
+/* The stamps of a request, in ticks of spw_tsc_now. */
+struct spw_xfer_stamps {
 	uint64_t started;
 	uint64_t granted; /* send: the peer's buffer was known; else `started` */
 	uint64_t posted;  /* send: its last byte was handed to the NICs; else `granted` */
@@ -302,11 +302,11 @@ struct spw_xfer_way {
 	uint8_t rails;    /* bit i: rail i carried some of it; 0 of flushes */
 };
 
-/* Purpose: spw_xfer_test, and which way the request took.
- * Shape: way_out is written if *done_out, and 0 is returned.
+/* Purpose: spw_xfer_test, and the request's stamps.
+ * Shape: stamps_out is written if *done_out, and 0 is returned.
  * Thread: owner. */
-int spw_xfer_test_way(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out,
-		      struct spw_xfer_way *way_out);
+int spw_xfer_test_stamps(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out,
+			 struct spw_xfer_stamps *stamps_out);
 
 /* Purpose: advances everything of the endpoint by one turn.
  * Returns: completions taken; 0: nothing happened.
@@ -315,7 +315,7 @@ uint32_t spw_xfer_progress(struct spw_xfer *x);
 
 /* ---- windows ---- */
 
-/* Purpose: exposes memory to the peer for put and get, for as long as the connection lives. Windows
+/* Purpose: exposes memory to the peer for put and get, until the connection ends. Windows
  *   are numbered 0, 1, 2... in the order of these calls.
  * Shape: [addr, addr + bytes) lies in mem; bytes 1 .. SPW_XFER_BYTES_MAX.
  * Thread: owner; registers the region, which takes microseconds or more.
@@ -431,7 +431,7 @@ struct spw_xfer_rail_stat {
 	uint32_t mtu;                 /* path MTU in bytes */
 	uint64_t tx_bytes, tx_chunks; /* acknowledged: messages, puts; read by gets */
 	uint64_t resent_chunks;       /* chunks that it left to other rails when it failed */
-	uint64_t outages, outage_ns;  /* times it failed, and how long it was away; finished ones */
+	uint64_t outages, outage_ns;  /* times it failed, and how long it was down; finished ones */
 	char why[128];                /* why it is not UP, or failed last; "" never */
 };
 

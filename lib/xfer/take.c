@@ -159,7 +159,7 @@ static void take_fin(struct xfer_rail *rail, struct xfer_imm imm, uint32_t cqe_b
 	}
 	r->open = false;
 	r->got = 0;
-	r->req->way.rails |= r->rails;
+	r->req->stamps.rails |= r->rails;
 	xfer_req_part(r->req, r->part, r->bytes, imm.size == XFER_SIZE_TOO_LONG ? -EMSGSIZE : 0);
 }
 

@@ -74,7 +74,7 @@ int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem,
 		return rc;
 	}
 	conn->exposed_cnt++;
-	xfer_conn_say(conn, &f);
+	xfer_conn_send(conn, &f);
 	return xfer_conn_usable(conn);
 }
 
@@ -87,7 +87,7 @@ void xfer_window_free(struct spw_xfer_conn *conn)
 
 /* ---- the peer's ---- */
 
-void xfer_window_heard(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
+void xfer_window_on_frame(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 {
 	struct spw_xfer_window *w = &conn->window[frame->window.idx];
 

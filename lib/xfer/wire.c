@@ -82,7 +82,7 @@ static void cursor_fields(struct cursor *c, struct xfer_frame *f)
 		break;
 	case XFER_FRAME_RAIL:
 		cursor_u32(c, &f->rail.rail);
-		cursor_u32(c, &f->rail.life);
+		cursor_u32(c, &f->rail.qp_generation);
 		cursor_u32(c, &f->rail.qpn);
 		cursor_u32(c, &f->rail.psn);
 		cursor_u32(c, &f->rail.rail_cnt);
@@ -91,7 +91,7 @@ static void cursor_fields(struct cursor *c, struct xfer_frame *f)
 		break;
 	case XFER_FRAME_DOWN:
 		cursor_u32(c, &f->down.rail);
-		cursor_u32(c, &f->down.life);
+		cursor_u32(c, &f->down.qp_generation);
 		cursor_u32(c, &f->down.generation);
 		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
 			cursor_u32(c, &f->down.open[i]);
@@ -201,7 +201,7 @@ static bool frame_is_sound(const struct xfer_frame *f)
 	case XFER_FRAME_RAIL:
 		return f->rail.rail < f->rail.rail_cnt && f->rail.rail_cnt <= SPW_XFER_RAIL_MAX &&
 		       f->rail.client_dev < SPW_XFER_RAIL_MAX &&
-		       f->rail.peer_dev < SPW_XFER_RAIL_MAX && f->rail.life &&
+		       f->rail.peer_dev < SPW_XFER_RAIL_MAX && f->rail.qp_generation &&
 		       f->rail.qpn < 1u << 24 && f->rail.psn < 1u << 24;
 	case XFER_FRAME_DOWN:
 		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)

@@ -10,9 +10,9 @@
  *   OFFER    key of the handle, its devices ->
  *                                         <-    ACCEPT     its devices; or REJECT reason
  *   then for each rail, now and whenever it rejoins:
- *   RAIL     index, life, pair, QP        ->
+ *   RAIL     index, generation, pair, QP  ->
  *                                         <-    RAIL       the same of its side
- *   and at any time, both ways:
+ *   and at any time, in both directions:
  *   DOWN     a rail is out of service, and the receiver's state (engine.h)
  *   WINDOW   an exposed region
  *
@@ -97,13 +97,13 @@ struct xfer_frame {
 			uint32_t reason;
 		} reject;
 		struct {
-			uint32_t rail, life; /* life: counts the QPs of this rail, from 1 */
+			uint32_t rail, qp_generation; /* counts the QPs of this rail, from 1 */
 			uint32_t qpn, psn;
 			uint32_t rail_cnt;             /* of the connection so far */
 			uint32_t client_dev, peer_dev; /* the pair: numbers of devices */
 		} rail;
 		struct {
-			uint32_t rail, life;
+			uint32_t rail, qp_generation;
 			uint32_t generation;
 			uint32_t open[XFER_SLOT_CNT]; /* by slot: the sequence number of the
 						       * message that is not complete */

@@ -83,7 +83,7 @@ struct spw_xfer {
 	struct spw_xfer_rail_stat left_out[XFER_LEFT_OUT_MAX];
 	uint32_t left_out_cnt;
 	struct xfer_list conns, listeners, mems;
-	struct xfer_list resolves; /* of rails that were given up meanwhile */
+	struct xfer_list resolves; /* of rails that were abandoned meanwhile */
 	int epoll_fd;
 	uint64_t house_tsc, house_every_tsc; /* next turn of the house; between two turns */
 	uint64_t clock_ms;                   /* of all waits: xfer_clock_turn */
@@ -213,15 +213,15 @@ struct xfer_rail {
 	struct xfer_end theirs;
 	struct xfer_resolve *resolve; /* RESOLVING; it owns qp and cq */
 	uint32_t their_qpn, their_psn, psn;
-	uint32_t life;     /* QPs so far */
-	bool paired;       /* client: which devices it joins is decided */
-	bool proven;       /* they have been joined before */
-	bool tried;        /* the first attempt with them succeeded or failed */
-	bool heard_down;   /* the peer's DOWN of this life */
-	uint64_t ended_ms; /* OFF: when the last attempt ended */
-	uint64_t hold_ms;  /* OFF: no attempt before, because the link was down */
-	uint64_t probe_ms; /* MAKING .. PROBING: until when */
-	uint64_t down_ns;  /* since when it is away; 0: it was never up */
+	uint32_t qp_generation; /* QPs so far */
+	bool paired;            /* client: which devices it joins is decided */
+	bool proven;            /* they have been joined before */
+	bool tried;             /* the first attempt with them succeeded or failed */
+	bool peer_down;         /* the peer's DOWN of this QP has come */
+	uint64_t ended_ms;      /* OFF: when the last attempt ended */
+	uint64_t hold_ms;       /* OFF: no attempt before, because the link was down */
+	uint64_t probe_ms;      /* MAKING .. PROBING: until when */
+	uint64_t down_ns;       /* since when it is down; 0: it was never up */
 	struct spw_xfer_rail_stat stat;
 };
 
@@ -293,7 +293,7 @@ struct spw_xfer_req {
 	int error;
 	struct spw_xfer_mem *mem[SPW_XFER_PART_MAX];
 	uint64_t bytes[SPW_XFER_PART_MAX];
-	struct spw_xfer_way way;
+	struct spw_xfer_stamps stamps;
 	struct xfer_msg *msg;                 /* SEND, ACCESS */
 	uint32_t flush_at[SPW_XFER_RAIL_MAX]; /* FLUSH: reads of each device up to this one */
 };
@@ -419,7 +419,7 @@ void xfer_conn_check_ready(struct spw_xfer_conn *conn, uint64_t now_ms);
 void xfer_conn_free(struct spw_xfer_conn *conn);
 /* Sends a frame. A peer that reads nothing ends the connection; that it closed shows in the next
  * turn, after what had arrived before. */
-void xfer_conn_say(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
+void xfer_conn_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
 
 /* ---- exchange.c ---- */
 
@@ -440,9 +440,9 @@ void xfer_rail_join(struct xfer_rail *rail, uint32_t dev_idx, uint32_t peer_idx)
 /* One more rail of the connection. Errors: -ENOMEM. */
 int xfer_rail_add(struct spw_xfer_conn *conn);
 /* The peer's RAIL frame. */
-void xfer_rail_heard(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms);
+void xfer_rail_on_frame(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms);
 /* The peer's DOWN frame. */
-void xfer_rail_heard_down(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms);
+void xfer_rail_on_down(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms);
 /* A probe arrived, or ours was acknowledged. */
 void xfer_rail_probed(struct xfer_rail *rail);
 void xfer_rail_proved(struct xfer_rail *rail);
@@ -525,8 +525,8 @@ void xfer_req_part(struct spw_xfer_req *req, uint32_t part, uint64_t bytes, int 
 /* All of a message was handed to the NICs, for the first time. */
 SPW_INLINE void xfer_req_posted(struct spw_xfer_req *req)
 {
-	if (!req->way.posted)
-		req->way.posted = spw_tsc_now();
+	if (!req->stamps.posted)
+		req->stamps.posted = spw_tsc_now();
 }
 /* Errors: -ERANGE. */
 int xfer_mem_check(const struct spw_xfer *x, const struct spw_xfer_mem *mem, uint64_t addr,
@@ -567,7 +567,7 @@ void xfer_house(struct spw_xfer *x);
 uint64_t xfer_clock_turn(struct spw_xfer *x);
 uint64_t xfer_now_ns(void);
 /* window.c */
-void xfer_window_heard(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
+void xfer_window_on_frame(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
 void xfer_window_free(struct spw_xfer_conn *conn);
 /* listen.c: TCP connections that wait; heard: there may be some. */
 void xfer_listener_turn(struct spw_xfer_listener *listener, uint64_t now_ms, bool heard);

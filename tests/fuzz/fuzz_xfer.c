@@ -68,7 +68,7 @@ static void any_frame(void)
 		break;
 	case XFER_FRAME_RAIL:
 		f.rail.rail = take(1) % 5;
-		f.rail.life = (uint32_t)number();
+		f.rail.qp_generation = (uint32_t)number();
 		f.rail.qpn = take(1);
 		f.rail.rail_cnt = 1 + f.rail.rail % 4;
 		f.rail.client_dev = f.rail.qpn >> 2 & 3u;
@@ -76,7 +76,7 @@ static void any_frame(void)
 		break;
 	case XFER_FRAME_DOWN:
 		f.down.rail = take(1) % 5;
-		f.down.life = (uint32_t)number();
+		f.down.qp_generation = (uint32_t)number();
 		f.down.generation = (uint32_t)number();
 		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
 			f.down.open[i] = i % 8 ? XFER_NO_SEQ : (uint32_t)number() * 64 + i;
@@ -106,7 +106,7 @@ static void right_frame(void)
 	if (rail->state == XFER_OFF || rail->state == XFER_MAKING) {
 		f.type = XFER_FRAME_RAIL;
 		f.rail.rail = rail->idx;
-		f.rail.life = rail->life + !conn->is_client;
+		f.rail.qp_generation = rail->qp_generation + !conn->is_client;
 		f.rail.qpn = 9;
 		f.rail.rail_cnt = conn->rail_cnt;
 		f.rail.client_dev = conn->is_client ? rail->dev_idx : rail->peer_idx;
@@ -114,7 +114,7 @@ static void right_frame(void)
 	} else {
 		f.type = XFER_FRAME_DOWN;
 		f.down.rail = rail->idx;
-		f.down.life = rail->life;
+		f.down.qp_generation = rail->qp_generation;
 		f.down.generation = conn->tx_generation + 1;
 		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
 			f.down.open[i] = keep & 128 ? XFER_NO_SEQ : conn->tx[i].seq;

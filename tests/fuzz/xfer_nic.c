@@ -98,7 +98,7 @@ int xfer_resolve_result(struct xfer_rail *rail SPW_UNUSED)
 	return 0;
 }
 
-void xfer_resolve_give_up(struct xfer_rail *rail SPW_UNUSED) {}
+void xfer_resolve_abandon(struct xfer_rail *rail SPW_UNUSED) {}
 
 int xfer_dial_turn(struct spw_xfer_conn *c SPW_UNUSED, uint64_t now_ms SPW_UNUSED)
 {

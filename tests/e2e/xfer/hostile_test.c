@@ -303,11 +303,12 @@ static void a_grant_again_changes_nothing(void **state SPW_UNUSED)
 
 static void frames_out_of_place(void **state SPW_UNUSED)
 {
-	struct xfer_frame f = {.type = XFER_FRAME_DOWN, .down = {.life = 1, .generation = 2}};
+	struct xfer_frame f = {.type = XFER_FRAME_DOWN,
+			       .down = {.qp_generation = 1, .generation = 2}};
 	struct spw_xfer_req *req = receive();
 
 	memset(f.down.open, 0xff, sizeof(f.down.open));
-	xfer_conn_say(k.ab, &f);
+	xfer_conn_send(k.ab, &f);
 	expect_breach("a generation was left out");
 	failed(req);
 }
@@ -317,19 +318,20 @@ static void an_exchange_again(void **state SPW_UNUSED)
 	const struct xfer_frame f = {.type = XFER_FRAME_HELLO};
 
 	memset(k.buf_b, BESIDE, 3 * ROOM);
-	xfer_conn_say(k.ab, &f);
+	xfer_conn_send(k.ab, &f);
 	expect_breach("a frame that has no place here");
 }
 
 static void a_rail_down_twice(void **state SPW_UNUSED)
 {
-	struct xfer_frame f = {.type = XFER_FRAME_DOWN, .down = {.life = 1, .generation = 1}};
+	struct xfer_frame f = {.type = XFER_FRAME_DOWN,
+			       .down = {.qp_generation = 1, .generation = 1}};
 
 	memset(k.buf_b, BESIDE, 3 * ROOM);
 	memset(f.down.open, 0xff, sizeof(f.down.open));
-	xfer_conn_say(k.ab, &f);
+	xfer_conn_send(k.ab, &f);
 	f.down.generation = 2;
-	xfer_conn_say(k.ab, &f);
+	xfer_conn_send(k.ab, &f);
 	expect_breach("a rail is down that was not up");
 }
 
@@ -339,7 +341,7 @@ static void a_window_of_impossible_size(void **state SPW_UNUSED)
 				     .window = {.addr = UINT64_MAX - 5, .bytes = 100}};
 
 	memset(k.buf_b, BESIDE, 3 * ROOM);
-	xfer_conn_say(k.ab, &f);
+	xfer_conn_send(k.ab, &f);
 	expect_breach("a malformed frame");
 }
 

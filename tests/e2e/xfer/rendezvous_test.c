@@ -238,7 +238,7 @@ static void the_way_of_a_message_is_known(void **state SPW_UNUSED)
 {
 	struct spw_xfer_part part = {k.mem_b, k.buf_b, 1000, 0};
 	struct spw_xfer_req *recv, *send;
-	struct spw_xfer_way late = {0}, got = {0};
+	struct spw_xfer_stamps late = {0}, got = {0};
 	bool sent = false, received = false;
 
 	assert_int_equal(spw_xfer_send(k.ab, k.mem_a, k.buf_a, 1000, 0, &send), 0);
@@ -246,9 +246,9 @@ static void the_way_of_a_message_is_known(void **state SPW_UNUSED)
 	assert_int_equal(spw_xfer_recv(k.ba, &part, 1, &recv), 0);
 	while (!sent || !received) {
 		if (!sent)
-			assert_int_equal(spw_xfer_test_way(send, &sent, NULL, &late), 0);
+			assert_int_equal(spw_xfer_test_stamps(send, &sent, NULL, &late), 0);
 		if (!received)
-			assert_int_equal(spw_xfer_test_way(recv, &received, NULL, &got), 0);
+			assert_int_equal(spw_xfer_test_stamps(recv, &received, NULL, &got), 0);
 	}
 	assert_true(late.started < late.granted && late.granted <= late.posted &&
 		    late.posted <= late.done);

@@ -236,7 +236,7 @@ static void frames_out_of_place_end_the_exchange(void **state SPW_UNUSED)
 		if (type[i] == XFER_FRAME_REJECT)
 			f.reject.reason = XFER_REJECT_KEY;
 		if (type[i] == XFER_FRAME_RAIL)
-			f.rail.life = f.rail.rail_cnt = 1;
+			f.rail.qp_generation = f.rail.rail_cnt = 1;
 		if (type[i] == XFER_FRAME_WINDOW)
 			f.window.bytes = 1;
 		for (uint32_t j = 0; j < XFER_SLOT_CNT && type[i] == XFER_FRAME_DOWN; j++)
@@ -352,7 +352,7 @@ static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
 {
 	static const char place[] = "a frame that has no place here";
 	static const struct {
-		uint32_t rail, life, client_dev, peer_dev;
+		uint32_t rail, qp_generation, client_dev, peer_dev;
 		const char *line;
 	} wrong[] = {
 		{1, 1, 0, 0, "a malformed frame"},
@@ -361,7 +361,8 @@ static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
 		{0, 2, 0, 0, "a rail that is not being made"},
 	};
 	struct xfer_frame rail = {.type = XFER_FRAME_RAIL, .rail = {0, 1, 77, 88, 2, 0, 0}};
-	struct xfer_frame down = {.type = XFER_FRAME_DOWN, .down = {.life = 1, .generation = 1}};
+	struct xfer_frame down = {.type = XFER_FRAME_DOWN,
+				  .down = {.qp_generation = 1, .generation = 1}};
 	struct xfer_frame window = {.type = XFER_FRAME_WINDOW, .window = {.bytes = 1}};
 	struct spw_xfer_conn *c = accepted();
 
@@ -374,7 +375,7 @@ static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wrong); i++) {
 		c = accepted();
 		rail.rail.rail = wrong[i].rail;
-		rail.rail.life = wrong[i].life;
+		rail.rail.qp_generation = wrong[i].qp_generation;
 		rail.rail.rail_cnt = 1;
 		rail.rail.client_dev = wrong[i].client_dev;
 		rail.rail.peer_dev = wrong[i].peer_dev;
