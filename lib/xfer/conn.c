@@ -16,9 +16,10 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/reach.h"
 #include "xfer/round.h"
-#include "xfer/xfer.h"
 
 #define FRAMES_MAX   32u  /* of one turn */
 #define LINGER_TURNS 100u /* of the house: for acknowledgements, after TCP has ended */

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "oob/spw_oob_socket.h"
+#include "xfer/connection.h"
 #include "xfer/reach.h"
-#include "xfer/xfer.h"
 
 #define NEXT_MS 250u
 

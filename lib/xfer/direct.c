@@ -16,7 +16,8 @@
 
 #include "base/spw_err.h"
 #include "rdma/spw_rdma_mlx5.h"
-#include "xfer/xfer.h"
+#include "xfer/endpoint.h"
+#include "xfer/rail.h"
 
 #define CTRL_BYTES   16u
 #define HEAD_BYTES   32u /* control and remote segment */

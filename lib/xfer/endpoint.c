@@ -16,9 +16,10 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/reach.h"
 #include "xfer/round.h"
-#include "xfer/xfer.h"
 
 #define RAILS_TEXT_MAX 256u
 #define EVENTS_MAX     16u

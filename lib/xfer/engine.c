@@ -24,7 +24,8 @@
  */
 #include <string.h>
 
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 
 #define SIGNAL_BYTES 16384u /* chunks from here on have completions of their own */
 

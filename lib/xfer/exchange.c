@@ -11,8 +11,9 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/round.h"
-#include "xfer/xfer.h"
 
 /* ---- devices ---- */
 

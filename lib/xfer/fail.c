@@ -32,8 +32,10 @@
 #include <string.h>
 
 #include "base/spw_log.h"
+#include "peer/spw_peer_qp.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/round.h"
-#include "xfer/xfer.h"
 
 /* ---- what the rail leaves ---- */
 

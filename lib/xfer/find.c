@@ -11,8 +11,9 @@
 
 #include "base/spw_err.h"
 #include "plat/spw_plat.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/filter.h"
-#include "xfer/xfer.h"
 
 /* Why a function cannot be a rail; NULL: it can. */
 static const char *find_blame(const struct spw_plat_nic *nic, const char *hca, uint32_t have)

@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
 
 #define PLACE_BYTES 32u
 

@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "xfer/xfer.h"
+#include "peer/spw_peer_qp.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 
 #define READS_MAX 64u
 

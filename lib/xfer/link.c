@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 
 #define LABEL      "spinwire xfer"
 #define PREFIX_LEN (2u * SPW_OOB_NONCE_BYTES + 9u)

@@ -19,8 +19,9 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "oob/spw_oob_socket.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/reach.h"
-#include "xfer/xfer.h"
 
 #define HALF_MAX   64u
 #define ACCEPT_MAX 16u  /* of one turn */

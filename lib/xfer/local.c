@@ -8,8 +8,8 @@
 #include <ifaddrs.h>
 #include <string.h>
 
+#include "xfer/pair.h"
 #include "xfer/reach.h"
-#include "xfer/xfer.h"
 
 #define MAPPED_BITS 96u
 

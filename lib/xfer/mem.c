@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/spw_err.h"
-#include "xfer/xfer.h"
+#include "xfer/endpoint.h"
 
 #define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define ACCESS_GPU (ACCESS | IBV_ACCESS_REMOTE_READ) /* a flush reads through its own QP */

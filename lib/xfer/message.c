@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 
 /* ---- requests ---- */
 

@@ -23,9 +23,11 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "peer/spw_peer_qp.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/reach.h"
 #include "xfer/round.h"
-#include "xfer/xfer.h"
 
 #define RNR_TIMER 12u /* 0.64 ms */
 #define RNR_RETRY 7u  /* without limit */

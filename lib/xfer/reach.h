@@ -9,9 +9,17 @@
 #define SPW_XFER_REACH_H
 
 #include <ifaddrs.h>
+#include <netinet/in.h>
 #include <pthread.h>
 
-#include "xfer/xfer.h"
+#include "base/spw_types.h"
+#include "peer/spw_peer_qp.h"
+#include "xfer/list.h"
+
+struct spw_xfer;
+struct spw_xfer_conn;
+struct xfer_dial;
+struct xfer_rail;
 
 /* ---- dial.c ---- */
 

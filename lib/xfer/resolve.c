@@ -22,8 +22,10 @@
 
 #include "base/spw_err.h"
 #include "base/spw_thread.h"
+#include "peer/spw_peer_qp.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/reach.h"
-#include "xfer/xfer.h"
 
 /* It runs wherever it may, not only on the core that its owner keeps busy. */
 static void leave_core(void)

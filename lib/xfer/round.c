@@ -18,8 +18,9 @@
 #include <string.h>
 
 #include "base/spw_log.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer/round.h"
-#include "xfer/xfer.h"
 
 #define KEEP         3u
 #define WAIT_MAX_MS  60000u

@@ -7,7 +7,10 @@
 #ifndef SPW_XFER_ROUND_H
 #define SPW_XFER_ROUND_H
 
-#include "xfer/xfer.h"
+#include "xfer/wire.h"
+
+struct spw_xfer_conn;
+struct xfer_rail;
 
 /* Client: the devices of both ends are known: makes the rails, and the first attempts. */
 void xfer_round_start(struct spw_xfer_conn *conn, uint64_t now_ms);

@@ -10,7 +10,8 @@
  *   longer                      chunks that become smaller towards the end, so that rails of
  * unequal speed finish together
  */
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 
 #define SPLIT_BYTES  65536u
 #define CHUNK_MIN    16384u

@@ -5,7 +5,8 @@
  */
 #include <stdio.h>
 
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 
 void spw_xfer_stat(const struct spw_xfer *x, struct spw_xfer_stat *stat_out)
 {

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
 
 /* ---- acknowledged ---- */
 

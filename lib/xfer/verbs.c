@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "xfer/xfer.h"
+#include "xfer/endpoint.h"
+#include "xfer/rail.h"
 
 #define RECV_ID (1ull << 32) /* of receives; sends have their position */
 

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 
 #define FLAG_ALIGN    32u /* of the four words */
 #define LINE_BYTES    64u

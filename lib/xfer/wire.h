@@ -89,7 +89,7 @@ struct xfer_frame {
 		uint8_t nonce[SPW_OOB_NONCE_BYTES]; /* HELLO, CHALLENGE */
 		struct {
 			uint8_t key[XFER_KEY_BYTES]; /* OFFER; zeros: none */
-			uint64_t box_addr;           /* of the mailbox, xfer.h */
+			uint64_t box_addr;           /* of the mailbox, connection.h */
 			uint32_t dev_cnt;            /* 1 .. SPW_XFER_RAIL_MAX */
 			struct xfer_end end[SPW_XFER_RAIL_MAX];
 		} offer; /* OFFER, ACCEPT */

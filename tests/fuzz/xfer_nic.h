@@ -6,7 +6,8 @@
 #ifndef FUZZ_XFER_NIC_H
 #define FUZZ_XFER_NIC_H
 
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 
 #define NIC_DONE_MAX 64u
 

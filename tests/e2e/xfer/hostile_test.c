@@ -9,7 +9,8 @@
 #include <sys/socket.h>
 
 #include "base/spw_log.h"
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer_kit.h"
 
 #define ROOM   10000u

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #include "oob/spw_oob_socket.h"
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer_kit.h"
 
 #define EXCHANGE_MS 300u

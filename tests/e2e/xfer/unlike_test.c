@@ -5,7 +5,8 @@
  */
 #include <arpa/inet.h>
 
-#include "xfer/xfer.h"
+#include "xfer/connection.h"
+#include "xfer/endpoint.h"
 #include "xfer_kit.h"
 
 static struct kit k;
