@@ -3,18 +3,19 @@
  *
  * Private to lib/xfer: a connection, and the calls between the files that share its work.
  *
- *   endpoint.c  open, close          find.c    rails of this machine    mem.c   registration
- *   listen.c    listen, accept                 dial.c    connect by one of several addresses
- *   local.c     subnets of this machine         link.c   frames over TCP
- *   exchange.c  how a connection begins         conn.c   its frames, deadlines and end
- *   pair.c      which devices make a rail       round.c  and when another pair is tried
- *   rail.c      a QP: made, put out of service, made again
- *   resolve.c   its RTR, in a thread of its own
+ *   endpoint.c  open, close             mem.c   registration     conn.c  frames, deadlines, the end
+ *   message.c   send, recv, test        window.c  put, get       flag.c  flags of puts
+ *   rail.c      a QP: made, put out of service, made again       fail.c  a rail failed
  *   verbs.c, direct.c   post and poll, in plain and in direct verbs
  *   engine.c    posts chunks and ends   share.c   which rail gets how much
- *   take.c      completions             fail.c    a rail failed
- *   message.c   send, recv, test     window.c  put, get      flag.c    flags of puts
- *   flush.c   stat.c
+ *   take.c      completions             flush.c   stat.c
+ *
+ *   setup/: how a connection begins
+ *   find.c      rails of this machine   local.c   its subnets    filter.c  NCCL_IB_HCA
+ *   listen.c    listen, accept          dial.c    connect by one of several addresses
+ *   link.c      frames over TCP         exchange.c  the first ones
+ *   pair.c      which devices make a rail   round.c   and when another pair is tried
+ *   resolve.c   RTR of a QP, in a thread of its own
  *
  * Thread of all functions: the endpoint's owner. resolve.c starts threads that touch nothing else.
  */
