@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Lets strangers in (spw_oob_door.h). An epoll descriptor has the listeners and all connections, so
+ * Lets strangers in (spw_oob_door.h). An epoll descriptor has the listener and all connections, so
  * that the owner waits for one descriptor, and a turn costs what has arrived. A closed socket
  * leaves the epoll set by itself; one that is handed over is taken out.
  */
@@ -17,6 +17,7 @@
 #include "oob/spw_oob_socket.h"
 
 #define STEPS_MAX 64u /* of one turn, so that a flood leaves the owner its thread */
+#define LISTENER  SPW_OOB_SEAT_MAX
 
 struct door_half {
 	struct spw_oob_channel ch;
@@ -27,8 +28,7 @@ struct door_half {
 struct spw_oob_door {
 	struct spw_oob_door_conf conf;
 	int epoll_fd;
-	int listen_fd[SPW_OOB_LISTEN_MAX];
-	uint32_t listen_cnt;
+	int listen_fd; /* -1: none */
 	uint32_t taken_cnt;
 	uint64_t order;     /* connections so far */
 	uint64_t resume_ms; /* accept(2) failed: the next attempt; 0: it did not */
@@ -38,7 +38,7 @@ struct spw_oob_door {
 
 /* ---- open and close ---- */
 
-/* Events carry the number of a seat, or SPW_OOB_SEAT_MAX and up: that of a listener. */
+/* Events carry the number of a seat, or LISTENER. */
 static int door_watch(const struct spw_oob_door *d, int fd, int op, uint32_t events, uint32_t idx)
 {
 	struct epoll_event ev = {.events = events, .data.u32 = idx};
@@ -54,6 +54,7 @@ int spw_oob_door_open(const struct spw_oob_door_conf *conf, struct spw_oob_door 
 	if (!d)
 		return spw_err(ENOMEM, "no memory for a listener");
 	d->conf = *conf;
+	d->listen_fd = -1;
 	d->conf.host_max = conf->host_max ? conf->host_max : conf->seat_cnt;
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (d->epoll_fd < 0) {
@@ -66,18 +67,17 @@ int spw_oob_door_open(const struct spw_oob_door_conf *conf, struct spw_oob_door 
 
 int spw_oob_door_listen(struct spw_oob_door *d, struct sockaddr_in6 *addr)
 {
-	const uint32_t n = d->listen_cnt;
-	int rc, fd = n < SPW_OOB_LISTEN_MAX ? spw_oob_socket_listen(addr) : -ENOSPC;
+	const int fd = spw_oob_socket_listen(addr);
+	int rc;
 
 	if (fd < 0)
 		return fd;
-	rc = door_watch(d, fd, EPOLL_CTL_ADD, EPOLLIN, SPW_OOB_SEAT_MAX + n);
-	if (rc) {
+	rc = door_watch(d, fd, EPOLL_CTL_ADD, EPOLLIN, LISTENER);
+	if (rc)
 		close(fd);
-		return rc;
-	}
-	d->listen_fd[d->listen_cnt++] = fd;
-	return 0;
+	else
+		d->listen_fd = fd;
+	return rc;
 }
 
 static void door_free_seat(struct spw_oob_door *d, uint32_t i)
@@ -93,8 +93,8 @@ void spw_oob_door_close(struct spw_oob_door *d)
 	for (uint32_t i = 0; i < d->conf.seat_cnt; i++)
 		if (d->seat[i].taken)
 			close(d->half[i].ch.fd);
-	for (uint32_t i = 0; i < d->listen_cnt; i++)
-		close(d->listen_fd[i]);
+	if (d->listen_fd >= 0)
+		close(d->listen_fd);
 	close(d->epoll_fd);
 	free(d);
 }
@@ -102,11 +102,6 @@ void spw_oob_door_close(struct spw_oob_door *d)
 int spw_oob_door_fd(const struct spw_oob_door *d)
 {
 	return d->epoll_fd;
-}
-
-bool spw_oob_door_is_idle(const struct spw_oob_door *d)
-{
-	return !d->taken_cnt && !d->resume_ms;
 }
 
 /* ---- seats ---- */
@@ -165,25 +160,18 @@ static int door_admit(struct spw_oob_door *d, int fd, const struct sockaddr_in6 
 
 /* ---- a turn ---- */
 
-static void door_listen_for(const struct spw_oob_door *d, uint32_t events)
-{
-	for (uint32_t i = 0; i < d->listen_cnt; i++)
-		(void)door_watch(d, d->listen_fd[i], EPOLL_CTL_MOD, events, SPW_OOB_SEAT_MAX + i);
-}
-
 /* After an error of this process whoever waits would be reported again at once: a pause. */
-static int door_accept(struct spw_oob_door *d, uint32_t listener, uint64_t now_ms,
-		       struct spw_oob_guest *guest)
+static int door_accept(struct spw_oob_door *d, uint64_t now_ms, struct spw_oob_guest *guest)
 {
 	struct sockaddr_in6 from;
-	int fd = spw_oob_socket_accept(d->listen_fd[listener], &from);
+	int fd = spw_oob_socket_accept(d->listen_fd, &from);
 
 	if (fd >= 0)
 		return door_admit(d, fd, &from, now_ms, guest);
 	if (fd == -EAGAIN)
 		return fd;
 	d->resume_ms = now_ms + SPW_OOB_RETRY_MS;
-	door_listen_for(d, 0);
+	(void)door_watch(d, d->listen_fd, EPOLL_CTL_MOD, 0, LISTENER);
 	memset(&guest->from, 0, sizeof(guest->from));
 	return fd;
 }
@@ -223,14 +211,13 @@ int spw_oob_door_turn(struct spw_oob_door *d, uint64_t now_ms, struct spw_oob_gu
 
 	if (d->resume_ms && now_ms >= d->resume_ms) {
 		d->resume_ms = 0;
-		door_listen_for(d, EPOLLIN);
+		(void)door_watch(d, d->listen_fd, EPOLL_CTL_MOD, EPOLLIN, LISTENER);
 	}
 	for (uint32_t step = 0; step < STEPS_MAX && rc == -EAGAIN; step++) {
 		if (epoll_wait(d->epoll_fd, &ev, 1, 0) != 1)
 			return door_expire(d, now_ms, guest_out);
-		rc = ev.data.u32 < SPW_OOB_SEAT_MAX
-			     ? door_receive(d, ev.data.u32, guest_out)
-			     : door_accept(d, ev.data.u32 - SPW_OOB_SEAT_MAX, now_ms, guest_out);
+		rc = ev.data.u32 == LISTENER ? door_accept(d, now_ms, guest_out)
+					     : door_receive(d, ev.data.u32, guest_out);
 	}
 	return rc;
 }

@@ -18,9 +18,8 @@
 #include "oob/spw_oob_addr.h"
 #include "oob/spw_oob_channel.h"
 
-#define SPW_OOB_SEAT_MAX   64u
-#define SPW_OOB_FIRST_MAX  256u /* bytes of a first message */
-#define SPW_OOB_LISTEN_MAX 8u   /* addresses of one door */
+#define SPW_OOB_SEAT_MAX  64u
+#define SPW_OOB_FIRST_MAX 256u /* bytes of a first message */
 
 struct spw_oob_door_conf {
 	const struct spw_oob_secret *secret; /* outlives the door; len 0: none */
@@ -42,8 +41,8 @@ struct spw_oob_door;
 /* Purpose: a door that listens nowhere yet. Owner: the caller, until spw_oob_door_close.
  * Thread: setup. Errors: -ENOMEM, those of epoll_create1(2), with a text. */
 int spw_oob_door_open(const struct spw_oob_door_conf *conf, struct spw_oob_door **door_out);
-/* Purpose: listens on one more address; its port, if 0, becomes the one that the kernel chose.
- * Thread: setup. Errors: those of the socket, -ENOSPC; without a text. */
+/* Purpose: listens on an address, once; its port, if 0, becomes the one that the kernel chose.
+ * Thread: setup. Errors: those of the socket, without a text; another address may be tried. */
 int spw_oob_door_listen(struct spw_oob_door *door, struct sockaddr_in6 *addr);
 /* Shape: NULL is fine. Thread: setup. */
 void spw_oob_door_close(struct spw_oob_door *door);
@@ -51,8 +50,6 @@ void spw_oob_door_close(struct spw_oob_door *door);
 /* Returns: a descriptor that can be read while spw_oob_door_turn has something to do, except for
  * deadlines. Thread: any. */
 int spw_oob_door_fd(const struct spw_oob_door *door);
-/* Returns: whether no deadline is pending. Thread: owner. */
-bool spw_oob_door_is_idle(const struct spw_oob_door *door);
 
 /* Purpose: takes what has arrived, up to the first connection that comes out or is refused. Called
  *   until it returns -EAGAIN, when the descriptor can be read, and often enough for deadlines.
