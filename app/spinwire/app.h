@@ -156,7 +156,7 @@ int app_hdr_log_open(struct app *app, const struct spw_rec_view *view);
 /* slo.c: the objective of --slo; without one these do nothing. open: once the topology is open;
  * ways: which executors the topology opens for it, in topo_conf.exec, where `chosen` is what it
  * would use without. Errors:  -EINVAL, -ENOMEM. */
-void app_slo_ways(struct app *app, bool cpu_spare, enum spw_exec_kind chosen);
+void app_slo_backends(struct app *app, bool cpu_spare, enum spw_exec_kind chosen);
 int app_slo_open(struct app *app);
 void app_slo_close(struct app *app);
 /* Purpose: measures, and asks for another setting when that is due; app->slo is not NULL.

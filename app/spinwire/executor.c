@@ -23,7 +23,7 @@ static void executor_place_threads(struct app *app)
 		else
 			app->exec_cpu[i] = i < app->spare_cnt ? app->spare_cpu[i] : -1;
 	}
-	if (app->topo_conf.exec.way[0].kind == SPW_EXEC_CPU &&
+	if (app->topo_conf.exec.backend[0].kind == SPW_EXEC_CPU &&
 	    app->topo_conf.lane_cnt > SPW_MAX(cores->cnt, app->spare_cnt))
 		spw_warn("%u cpu executor threads share %u spare cores: latency will show it; give "
 			 "EAL more lcores",
@@ -68,10 +68,10 @@ int app_executor_choose(struct app *app)
 	if ((rc = spw_handler_open(app->conf.executor.handler, &app->handler)) < 0 ||
 	    (rc = executor_kind_choose(app, spare, &kind)) < 0)
 		return rc;
-	app->topo_conf.exec.way[0] =
+	app->topo_conf.exec.backend[0] =
 		(struct spw_topo_exec){kind, (uint16_t)app->conf.executor.ctas};
-	app->topo_conf.exec.way_cnt = 1;
-	app_slo_ways(app, spare >= rings, kind);
+	app->topo_conf.exec.backend_cnt = 1;
+	app_slo_backends(app, spare >= rings, kind);
 	app->topo_conf.exec.handler = app->handler;
 	app->topo_conf.exec.cpu = app->exec_cpu;
 	app->topo_conf.exec.batch_cnt = app->conf.executor.batches;

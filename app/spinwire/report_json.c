@@ -31,17 +31,17 @@ static json_t *summary_ports_json(const struct app *app, const struct app_result
 /* "cuda-persistent" is kind cuda, mode persistent; inline has mode lcore, cpu has mode thread. */
 static json_t *summary_executor_json(const struct app *app, const struct app_result *res)
 {
-	const struct spw_topo_way *way = &app->topo.way[0];
-	const char *name = spw_exec_kind_name(way->kind), *dash = strchr(name, '-');
-	const char *mode = dash ? dash + 1 : way->kind == SPW_EXEC_INLINE ? "lcore" : "thread";
+	const struct spw_topo_backend *backend = &app->topo.backend[0];
+	const char *name = spw_exec_kind_name(backend->kind), *dash = strchr(name, '-');
+	const char *mode = dash ? dash + 1 : backend->kind == SPW_EXEC_INLINE ? "lcore" : "thread";
 
-	return json_pack("{s:s#,s:s,s:o,s:o,s:o,s:o,s:I,s:I}", "kind", name,
-			 dash ? (int)(dash - name) : (int)strlen(name), "mode", mode, "why",
-			 app_json_text(app->exec_why), "ctas", app_json_known(way->ctas, way->ctas),
-			 "device", app_json_text(res->topo.exec.device), "handler",
-			 app_json_text(app->handler->name), "batches",
-			 (json_int_t)res->topo.exec.batches, "frames",
-			 (json_int_t)res->topo.exec.frames);
+	return json_pack(
+		"{s:s#,s:s,s:o,s:o,s:o,s:o,s:I,s:I}", "kind", name,
+		dash ? (int)(dash - name) : (int)strlen(name), "mode", mode, "why",
+		app_json_text(app->exec_why), "ctas", app_json_known(backend->ctas, backend->ctas),
+		"device", app_json_text(res->topo.exec.device), "handler",
+		app_json_text(app->handler->name), "batches", (json_int_t)res->topo.exec.batches,
+		"frames", (json_int_t)res->topo.exec.frames);
 }
 
 /* The percentile curve of a stage, for tools/lib/spwreport. */

@@ -18,7 +18,7 @@ static void text_print_head(const struct app *app, const struct app_result *res)
 	       res->seconds, app->topo.lane_cnt, app->topo.lane_cnt == 1 ? "" : "s",
 	       (double)res->topo.ledger.pipe.polled_frames / res->seconds * 1e-6);
 	printf("executor  %s (%s), handler %s, %" PRIu64 " frames in %" PRIu64 " batches; %s\n",
-	       app->topo.way[0].name, res->topo.exec.device, app->handler->name,
+	       app->topo.backend[0].name, res->topo.exec.device, app->handler->name,
 	       res->topo.exec.frames, res->topo.exec.batches, app->exec_why);
 	printf("memory    %s (%s); %" PRIu64 " host-to-device copies, %" PRIu64
 	       " copies by the port\n",

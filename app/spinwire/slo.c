@@ -49,7 +49,7 @@ static int slo_parse(const char *text, struct spw_slo_conf *conf_out, char *poin
 
 int app_slo_open(struct app *app)
 {
-	struct spw_slo_conf conf = {.way_cnt = app->topo.way_cnt,
+	struct spw_slo_conf conf = {.backend_cnt = app->topo.backend_cnt,
 				    .burst = (uint16_t)app->conf.run.burst};
 	struct app_slo *slo;
 	int rc;
@@ -79,7 +79,7 @@ void app_slo_close(struct app *app)
 
 /* Of a resident kernel that was asked for the number of CTAs is chosen, of other executors nothing.
  * GPU memory without a GPU leaves none: it is refused when it is allocated. */
-void app_slo_ways(struct app *app, bool cpu_spare, enum spw_exec_kind chosen)
+void app_slo_backends(struct app *app, bool cpu_spare, enum spw_exec_kind chosen)
 {
 	struct spw_topo_conf *tc = &app->topo_conf;
 	const struct spw_slo_machine machine = {
@@ -89,41 +89,41 @@ void app_slo_ways(struct app *app, bool cpu_spare, enum spw_exec_kind chosen)
 		.gpu = chosen == SPW_EXEC_CUDA_PERSISTENT,
 		.ctas = (uint16_t)app->conf.executor.ctas,
 	};
-	struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
+	struct spw_topo_exec backend[SPW_PIPE_WAY_MAX];
 	uint32_t cnt;
 
 	if (!app->conf.run.slo[0] ||
 	    (machine.kind != SPW_EXEC_AUTO && machine.kind != SPW_EXEC_CUDA_PERSISTENT))
 		return;
-	cnt = spw_slo_ways(&machine, way);
+	cnt = spw_slo_backends(&machine, backend);
 	if (!cnt)
 		return;
-	memcpy(tc->exec.way, way, cnt * sizeof(way[0]));
-	tc->exec.way_cnt = cnt;
+	memcpy(tc->exec.backend, backend, cnt * sizeof(backend[0]));
+	tc->exec.backend_cnt = cnt;
 }
 
 /* ---- saying ---- */
 
 static const char *slo_backend_name(const struct app *app, struct spw_slo_setting setting)
 {
-	return app->topo.way[setting.way].name;
+	return app->topo.backend[setting.backend].name;
 }
 
 #define LOST_TEXT_BYTES 64u
 
-static const char *slo_lost_text(const struct spw_slo_seen *seen, char *text)
+static const char *slo_lost_text(const struct spw_slo_sample *sample, char *text)
 {
 	int n = snprintf(text, LOST_TEXT_BYTES, "%lu lost",
-			 (unsigned long)(seen->lost + seen->lost_away));
+			 (unsigned long)(sample->lost + sample->lost_preempted));
 
-	if (seen->lost_away)
-		snprintf(text + n, LOST_TEXT_BYTES - (size_t)n, ", %lu while a core was away",
-			 (unsigned long)seen->lost_away);
+	if (sample->lost_preempted)
+		snprintf(text + n, LOST_TEXT_BYTES - (size_t)n, ", %lu while a core was preempted",
+			 (unsigned long)sample->lost_preempted);
 	return text;
 }
 
 static void slo_log_change(const struct app *app, const struct spw_slo_step *step,
-			   const struct spw_slo_seen *seen)
+			   const struct spw_slo_sample *sample)
 {
 	static const char *const why[] = {[SPW_SLO_TRY] = "not known at this load",
 					  [SPW_SLO_LOSES] = "it lost frames",
@@ -135,15 +135,15 @@ static void slo_log_change(const struct app *app, const struct spw_slo_step *ste
 		snprintf(expected, sizeof(expected), ", which gave %.1f us",
 			 (double)step->expected_ns * 1e-3);
 	spw_info("slo: %.0f frames/s, %s %.1f us, %s with %s, burst %u; now %s, burst %u%s: %s",
-		 (double)seen->frames * 1e9 / (double)seen->took_ns, app->slo->point,
-		 (double)seen->value_ns * 1e-3, slo_lost_text(seen, lost),
+		 (double)sample->frames * 1e9 / (double)sample->took_ns, app->slo->point,
+		 (double)sample->value_ns * 1e-3, slo_lost_text(sample, lost),
 		 slo_backend_name(app, step->from), step->from.burst,
 		 slo_backend_name(app, step->to), step->to.burst, expected, why[step->why]);
 }
 
 /* Tries are not judged: they are there to find out. */
 static void slo_log_kept(struct app_slo *slo, const struct app *app,
-			 const struct spw_slo_step *step, const struct spw_slo_seen *seen)
+			 const struct spw_slo_step *step, const struct spw_slo_sample *sample)
 {
 	char lost[LOST_TEXT_BYTES];
 
@@ -156,12 +156,12 @@ static void slo_log_kept(struct app_slo *slo, const struct app *app,
 	slo->said = true;
 	slo->said_kept = step->kept;
 	spw_info("slo: %s is %s: %s %.1f us, %s at %.0f frames/s with %s, burst %u, the best "
-		 "that was found; cores were away for %.1f ms of %.0f",
+		 "that was found; cores were preempted for %.1f ms of %.0f",
 		 app->conf.run.slo, step->kept ? "kept" : "NOT kept", slo->point,
-		 (double)seen->value_ns * 1e-3, slo_lost_text(seen, lost),
-		 (double)seen->frames * 1e9 / (double)seen->took_ns,
-		 slo_backend_name(app, step->from), step->from.burst, (double)seen->away_ns * 1e-6,
-		 (double)seen->took_ns * 1e-6);
+		 (double)sample->value_ns * 1e-3, slo_lost_text(sample, lost),
+		 (double)sample->frames * 1e9 / (double)sample->took_ns,
+		 slo_backend_name(app, step->from), step->from.burst,
+		 (double)sample->preempted_ns * 1e-6, (double)sample->took_ns * 1e-6);
 }
 
 /* ---- the control loop's call ---- */
@@ -169,17 +169,17 @@ static void slo_log_kept(struct app_slo *slo, const struct app *app,
 int app_slo_turn(struct app *app, const struct spw_rec_view *view)
 {
 	struct app_slo *slo = app->slo;
-	struct spw_slo_seen seen;
+	struct spw_slo_sample sample;
 	struct spw_slo_step step;
-	int rc = spw_slo_watch_turn(&slo->watch, &app->topo, view, &seen, &step);
+	int rc = spw_slo_watch_turn(&slo->watch, &app->topo, view, &sample, &step);
 
 	if (rc <= 0)
 		return rc;
 	if (step.why == SPW_SLO_STAY) {
-		slo_log_kept(slo, app, &step, &seen);
+		slo_log_kept(slo, app, &step, &sample);
 		return 0;
 	}
-	slo_log_change(app, &step, &seen);
+	slo_log_change(app, &step, &sample);
 	slo->tries += step.why == SPW_SLO_TRY;
 	slo->changes += step.why != SPW_SLO_TRY;
 	return 0;
@@ -190,10 +190,10 @@ int app_slo_turn(struct app *app, const struct spw_rec_view *view)
 /* The part that names a setting: two executors of one kind differ in their CTAs. */
 static json_t *slo_setting_json(const struct app *app, struct spw_slo_setting setting)
 {
-	const struct spw_topo_way *way = &app->topo.way[setting.way];
+	const struct spw_topo_backend *backend = &app->topo.backend[setting.backend];
 
-	return json_pack("{s:s,s:o,s:i}", "executor", spw_exec_kind_name(way->kind), "ctas",
-			 app_json_known(way->ctas, way->ctas), "burst", (int)setting.burst);
+	return json_pack("{s:s,s:o,s:i}", "executor", spw_exec_kind_name(backend->kind), "ctas",
+			 app_json_known(backend->ctas, backend->ctas), "burst", (int)setting.burst);
 }
 
 static json_t *slo_settings_json(const struct app *app)

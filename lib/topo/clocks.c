@@ -8,27 +8,28 @@
 #include "port/spw_port_clock.h"
 #include "topo.h"
 
-static int topo_pair_exec(struct spw_topo *topo, struct spw_topo_way *way)
+static int topo_pair_exec(struct spw_topo *topo, struct spw_topo_backend *backend)
 {
 	struct spw_clock_pair pair;
 	uint64_t unc_ns;
-	int rc = spw_exec_pair_clock(way->exec, &pair.other, &pair.ref, &unc_ns);
+	int rc = spw_exec_pair_clock(backend->exec, &pair.other, &pair.ref, &unc_ns);
 
 	if (rc < 0)
 		return rc;
 	pair.unc = spw_tsc_from_ns(&topo->conf.tsc, unc_ns);
-	spw_clock_feed_add(&way->clock, &pair);
+	spw_clock_feed_add(&backend->clock, &pair);
 	return 0;
 }
 
-static int topo_open_exec(struct spw_topo *topo, struct spw_topo_way *way)
+static int topo_open_exec(struct spw_topo *topo, struct spw_topo_backend *backend)
 {
 	int rc;
 
-	if (!topo_way_is_gpu(way))
+	if (!topo_backend_is_gpu(backend))
 		return 0;
-	rc = spw_clock_feed_open(&way->clock, spw_exec_clock_hz(way->exec), topo->conf.tsc.hz);
-	return rc < 0 ? rc : topo_pair_exec(topo, way);
+	rc = spw_clock_feed_open(&backend->clock, spw_exec_clock_hz(backend->exec),
+				 topo->conf.tsc.hz);
+	return rc < 0 ? rc : topo_pair_exec(topo, backend);
 }
 
 int topo_clocks_open(struct spw_topo *topo)
@@ -37,8 +38,8 @@ int topo_clocks_open(struct spw_topo *topo)
 
 	for (uint32_t p = 0; p < topo->port_cnt && rc == 0; p++)
 		rc = spw_port_clock_open(&topo->nic_clock[p], topo->port[p], &topo->conf.tsc);
-	for (uint32_t w = 0; w < topo->way_cnt && rc == 0; w++)
-		rc = topo_open_exec(topo, &topo->way[w]);
+	for (uint32_t w = 0; w < topo->backend_cnt && rc == 0; w++)
+		rc = topo_open_exec(topo, &topo->backend[w]);
 	return rc;
 }
 
@@ -47,7 +48,8 @@ void spw_topo_clocks_pair(struct spw_topo *topo)
 	for (uint32_t p = 0; p < topo->port_cnt; p++)
 		if (topo->nic_clock[p].on && spw_clock_feed_due(&topo->nic_clock[p]))
 			spw_port_clock_pair(&topo->nic_clock[p], topo->port[p], &topo->conf.tsc);
-	for (uint32_t w = 0; w < topo->way_cnt; w++)
-		if (topo_way_is_gpu(&topo->way[w]) && spw_clock_feed_due(&topo->way[w].clock))
-			topo_pair_exec(topo, &topo->way[w]);
+	for (uint32_t w = 0; w < topo->backend_cnt; w++)
+		if (topo_backend_is_gpu(&topo->backend[w]) &&
+		    spw_clock_feed_due(&topo->backend[w].clock))
+			topo_pair_exec(topo, &topo->backend[w]);
 }

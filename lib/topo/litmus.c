@@ -105,7 +105,7 @@ int litmus_turn(struct litmus *l, bool moved)
 	return spw_err(EIO,
 		       "litmus: nothing came back from executor %s for 2 s: use another "
 		       "--executor, or start without the test (--litmus off)",
-		       l->way->name);
+		       l->backend->name);
 }
 
 /* ---- what went wrong ---- */
@@ -150,7 +150,7 @@ int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
 		       "earlier frame, %u unknown. Use another --memory or --executor; --litmus "
 		       "off starts without the test",
 		       spw_litmus_pattern_name(pattern), l->lane->port->name,
-		       spw_mem_kind_name(l->topo->region[l->lane->region].kind), l->way->name,
+		       spw_mem_kind_name(l->topo->region[l->lane->region].kind), l->backend->name,
 		       (unsigned long)l->out->frames[pattern], litmus_pattern_text(pattern),
 		       desc->meta & 0xffff, desc->len, desc->slot, spw_litmus_good(seen),
 		       spw_litmus_old(seen), spw_litmus_bad(seen));
@@ -161,9 +161,9 @@ int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
 static int litmus_exec_open(struct litmus *l, uint32_t lane, const struct spw_handler *handler)
 {
 	const struct spw_topo_conf *tc = &l->topo->conf;
-	uint32_t ctas = l->way->ctas;
+	uint32_t ctas = l->backend->ctas;
 	struct spw_exec_conf ec = {
-		.kind = l->way->kind,
+		.kind = l->backend->kind,
 		.handler = handler,
 		.ring_cnt = 1,
 		.batch_cnt = SPW_MAX(BATCHES, spw_pow2_ceil32(ctas)),
@@ -202,7 +202,7 @@ static int litmus_exec_close(struct litmus *l, int rc)
 }
 
 /* One lane with one of the executors that it may use; the NIC takes part with the first. */
-static int litmus_lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
+static int litmus_lane_test(struct spw_topo *topo, uint32_t i, uint32_t backend,
 			    const struct spw_handler *handler, struct spw_litmus *out)
 {
 	const uint64_t ns = (out->level == SPW_LITMUS_LONG ? LONG_NS : QUICK_NS) / topo->lane_cnt;
@@ -210,7 +210,7 @@ static int litmus_lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
 	struct litmus l = {
 		.topo = topo,
 		.lane = lane,
-		.way = &topo->way[way],
+		.backend = &topo->backend[backend],
 		.queue = &lane->port->queue[lane->conf.queue],
 		.out = out,
 		.run_tsc = spw_tsc_from_ns(&topo->conf.tsc, ns),
@@ -222,7 +222,7 @@ static int litmus_lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
 		return spw_err_ctx(rc, "litmus");
 	begin = l.turn_tsc = l.serviced_tsc = spw_tsc_now();
 	rc = litmus_ring(&l);
-	rc = rc || way ? rc : litmus_wire(&l);
+	rc = rc || backend ? rc : litmus_wire(&l);
 	out->ns += spw_tsc_to_ns(&topo->conf.tsc, spw_tsc_now() - begin);
 	return litmus_exec_close(&l, rc);
 }
@@ -255,7 +255,7 @@ int spw_topo_litmus(struct spw_topo *topo, enum spw_litmus_level level,
 	memset(out, 0, sizeof(*out));
 	out->level = level;
 	for (uint32_t i = 0; level != SPW_LITMUS_OFF && i < topo->lane_cnt && !rc; i++)
-		for (uint32_t w = 0; w < topo->way_cnt && !rc; w++)
+		for (uint32_t w = 0; w < topo->backend_cnt && !rc; w++)
 			rc = litmus_lane_test(topo, i, w, handler, out);
 	if (!rc && level != SPW_LITMUS_OFF)
 		litmus_log_outcome(topo, out);

@@ -15,7 +15,7 @@
 struct litmus {
 	struct spw_topo *topo;
 	struct spw_topo_lane *lane;
-	const struct spw_topo_way *way; /* the executor's kind */
+	const struct spw_topo_backend *backend; /* the executor's kind */
 	struct spw_port_queue *queue;
 	struct spw_exec *exec; /* of its own, with one ring */
 	struct spw_gring *ring;

@@ -7,10 +7,10 @@
  *   slots      | in the executor: taken .. filled | free |       in order, as batches come back
  *
  *   odd blocks of BLOCK batches    one batch at a time: executor and CPU poll when the word arrives
- *   even blocks                    as many as there are slots: many lines are on their way
+ *   even blocks                    as many as there are slots: many lines are in flight
  *
  * The CPU writes a frame and pushes at once, so that only G1 stands between its last bytes and the
- * executor's poll; it reads the answer as soon as reap returns, so that only G2 does on the way
+ * executor's poll; it reads the answer as soon as reap returns, so that only G2 orders it
  * back. A source keeps whole frames in its slots (port null), so each slot gets its bytes back.
  */
 #include <errno.h>

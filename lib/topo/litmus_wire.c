@@ -16,7 +16,7 @@
  *
  * Who was late? After a fault the CPU reads the frame again, for 0.1 s and more. If it becomes
  * right, its bytes came after its completion (receive); if it stays wrong, the NIC sent wrong bytes
- * (echo). It reads many times between short naps: a machine that stands still ends one nap early
+ * (echo). It reads many times between short naps: a machine that stands still ends one pause early
  * and not all.
  *
  * A port that cannot send to itself, or whose frames do not come back, is no fault: the outcome
@@ -35,7 +35,7 @@
 #define FRAMES_MIN 256u         /* also on a machine that needs long for them */
 #define ROOM_MAX   1024u        /* fits every MTU that an interface is likely to have */
 #define BACK_NS    500000000ull /* a frame that is not back by then does not come */
-#define AGAIN_CNT  50u          /* looks, AGAIN_NS apart: far longer than a write is on its way */
+#define AGAIN_CNT  50u          /* looks, AGAIN_NS apart: far longer than a write is in flight */
 #define AGAIN_NS   2000000
 #define QUIET_NS   100000000ull /* frames that do not come for so long are lost */
 #define COLLECT_NS 400000000ull /* a frame that was posted is sent by then */
@@ -75,7 +75,7 @@ static int litmus_wire_not_tested(struct wire_part *part, const char *why)
 
 /* ---- send ---- */
 
-/* Waits for room in the send queue, which the frames on their way make. */
+/* Waits for room in the send queue, which frames in flight make. */
 static int litmus_wire_send(struct wire_part *part, struct spw_desc **desc, uint16_t cnt)
 {
 	struct litmus *l = part->l;
@@ -134,12 +134,12 @@ static int litmus_wire_send_first(struct wire_part *part, uint32_t r)
 /* Whether the CPU reads the frame as it should be some time later. */
 static bool litmus_wire_becomes_right(const struct litmus *l, const struct spw_desc *d)
 {
-	const struct timespec nap = {.tv_nsec = AGAIN_NS};
+	const struct timespec pause = {.tv_nsec = AGAIN_NS};
 	bool right = false;
 
 	for (uint32_t i = 0; i < AGAIN_CNT && !right; i++) {
-		nanosleep(&nap, NULL);
-		spw_dma_from_device(); /* as M1: the loads below are later than the nap */
+		nanosleep(&pause, NULL);
+		spw_dma_from_device(); /* as M1: the loads below are later than the pause */
 		right = litmus_look(litmus_frame(l, d), d->meta & 0xffff, d->len) < SPW_LITMUS_OLD;
 	}
 	return right;
@@ -237,7 +237,7 @@ static void litmus_wire_count(struct wire_part *part, const struct spw_gring_bat
 	part->settled = after;
 }
 
-/* Sends the frames of a batch again, or ends their way. */
+/* Sends the frames of a batch again, or releases them at the end. */
 static int litmus_wire_forward(struct wire_part *part, struct spw_gring_batch *batch)
 {
 	struct spw_desc *desc[POLL_MAX];
@@ -275,7 +275,7 @@ static int litmus_wire_settle(struct wire_part *part)
 	return rc ? rc : 1;
 }
 
-/* ---- the whole way ---- */
+/* ---- the whole circuit ---- */
 
 static bool litmus_wire_ring_is_empty(const struct spw_gring *ring)
 {
@@ -297,7 +297,7 @@ static int litmus_wire_turn(struct wire_part *part)
 	return litmus_turn(l, took || settled);
 }
 
-/* Does turns until none is on its way. */
+/* Does turns until none is in flight. */
 static int litmus_wire_await_all(struct wire_part *part)
 {
 	int rc = 0;
@@ -352,7 +352,7 @@ static uint32_t litmus_wire_collect_some(struct wire_part *part)
 }
 
 /* Returns every slot to the port: those in the executor, those that were received late, and those
- * that the NIC has still to send. Waits for frames that are on their way, as they would be taken
+ * that the NIC has still to send. Waits for frames in flight, as they would be taken
  * for traffic; after a fault too, as far as that goes. */
 static void litmus_wire_collect(struct wire_part *part)
 {

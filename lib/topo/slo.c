@@ -23,13 +23,13 @@ int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf)
 	if (!conf->limit_ns || !conf->ppm || conf->ppm >= 1000000)
 		return spw_err(EINVAL, "objective: a time and a share of frames below all, such as "
 				       "20us@p99.9");
-	if (!conf->way_cnt || conf->way_cnt > SPW_PIPE_WAY_MAX || !conf->burst ||
+	if (!conf->backend_cnt || conf->backend_cnt > SPW_PIPE_WAY_MAX || !conf->burst ||
 	    conf->burst > SPW_BURST_MAX)
-		return spw_err(EINVAL, "objective: %u executors, burst %u", conf->way_cnt,
+		return spw_err(EINVAL, "objective: %u executors, burst %u", conf->backend_cnt,
 			       conf->burst);
 	memset(slo, 0, sizeof(*slo));
 	slo->conf = *conf;
-	for (uint32_t w = 0; w < conf->way_cnt; w++) {
+	for (uint32_t w = 0; w < conf->backend_cnt; w++) {
 		uint16_t burst = conf->burst;
 
 		for (uint32_t b = 0; b < SPW_SLO_BURST_CNT && burst; b++, burst /= 4)
@@ -38,22 +38,22 @@ int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf)
 	return 0;
 }
 
-uint32_t spw_slo_ways(const struct spw_slo_machine *machine, struct spw_topo_exec *way)
+uint32_t spw_slo_backends(const struct spw_slo_machine *machine, struct spw_topo_exec *backend)
 {
 	const bool resident_only = machine->kind == SPW_EXEC_CUDA_PERSISTENT;
 	const bool cpu = machine->cpu_reads && !resident_only;
 	uint32_t cnt = 0;
 
 	if (cpu)
-		way[cnt++] = (struct spw_topo_exec){.kind = SPW_EXEC_INLINE};
+		backend[cnt++] = (struct spw_topo_exec){.kind = SPW_EXEC_INLINE};
 	if (cpu && machine->cpu_spare)
-		way[cnt++] = (struct spw_topo_exec){.kind = SPW_EXEC_CPU};
+		backend[cnt++] = (struct spw_topo_exec){.kind = SPW_EXEC_CPU};
 	if (machine->gpu && !resident_only)
-		way[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_GRAPH, machine->ctas};
+		backend[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_GRAPH, machine->ctas};
 	if (machine->gpu && !machine->ctas)
-		way[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_PERSISTENT, 1};
+		backend[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_PERSISTENT, 1};
 	if (machine->gpu)
-		way[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_PERSISTENT, machine->ctas};
+		backend[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_PERSISTENT, machine->ctas};
 	return cnt;
 }
 
@@ -62,12 +62,13 @@ struct spw_slo_setting spw_slo_now(const struct spw_slo *slo)
 	return slo->setting[slo->now];
 }
 
-void spw_slo_lost(struct spw_slo_seen *seen, uint64_t lost)
+void spw_slo_lost(struct spw_slo_sample *sample, uint64_t lost)
 {
-	const double came = (double)seen->frames * (double)seen->away_ns / (double)seen->took_ns;
+	const double came =
+		(double)sample->frames * (double)sample->preempted_ns / (double)sample->took_ns;
 
-	seen->lost_away = SPW_MIN(lost, (uint64_t)(2 * came));
-	seen->lost = lost - seen->lost_away;
+	sample->lost_preempted = SPW_MIN(lost, (uint64_t)(2 * came));
+	sample->lost = lost - sample->lost_preempted;
 }
 
 /* ---- what is known ---- */
@@ -80,9 +81,9 @@ static double slo_load_begin(uint32_t load)
 
 /* Near its edge a load stays the one of the measurement before, so that one rate there is not two
  * loads in turn. */
-static uint32_t slo_load_of(const struct spw_slo *slo, const struct spw_slo_seen *seen)
+static uint32_t slo_load_of(const struct spw_slo *slo, const struct spw_slo_sample *sample)
 {
-	const double pps = (double)seen->frames * 1e9 / (double)seen->took_ns;
+	const double pps = (double)sample->frames * 1e9 / (double)sample->took_ns;
 	uint32_t load = 0;
 
 	if (slo->load && pps >= slo_load_begin(slo->load) * 0.9 &&
@@ -94,12 +95,12 @@ static uint32_t slo_load_of(const struct spw_slo *slo, const struct spw_slo_seen
 }
 
 /* A quarter of what is remembered is the newest measurement; losses count as they come. */
-static void slo_remember(struct spw_slo_known *known, const struct spw_slo_seen *seen)
+static void slo_remember(struct spw_slo_known *known, const struct spw_slo_sample *sample)
 {
-	const uint64_t value = SPW_MAX(seen->value_ns, (uint64_t)1);
+	const uint64_t value = SPW_MAX(sample->value_ns, (uint64_t)1);
 
 	known->value_ns = known->value_ns ? (3 * known->value_ns + value) / 4 : value;
-	known->lost_ppm = (uint32_t)(seen->lost * 1000000 / seen->frames);
+	known->lost_ppm = (uint32_t)(sample->lost * 1000000 / sample->frames);
 }
 
 static bool slo_loses(const struct spw_slo_known *known)
@@ -216,35 +217,36 @@ static enum spw_slo_why slo_why_leave(const struct spw_slo *slo)
 
 /* Lanes were without a core for more than the share of the time that may be slow: the percentile is
  * the machine's. Where that is always so, every ninth measurement has to do. */
-static bool slo_is_unjudgeable(struct spw_slo *slo, const struct spw_slo_seen *seen)
+static bool slo_is_unjudgeable(struct spw_slo *slo, const struct spw_slo_sample *sample)
 {
 	const uint64_t share = 1000000 - slo->conf.ppm;
 
-	if (!seen->frames)
+	if (!sample->frames)
 		return true;
-	if (seen->lost || seen->away_ns < seen->took_ns / 1000000 * share || slo->skipped == SKIPS)
+	if (sample->lost || sample->preempted_ns < sample->took_ns / 1000000 * share ||
+	    slo->skipped == SKIPS)
 		slo->skipped = 0;
 	else
 		slo->skipped++;
 	return slo->skipped != 0;
 }
 
-struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_seen *seen)
+struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_sample *sample)
 {
 	struct spw_slo_step step = {.from = spw_slo_now(slo), .to = spw_slo_now(slo)};
 	bool must, arrived;
 	uint32_t to;
 
-	step.kept = seen->frames && seen->value_ns <= slo->conf.limit_ns && !seen->lost;
-	if (slo_is_unjudgeable(slo, seen))
+	step.kept = sample->frames && sample->value_ns <= slo->conf.limit_ns && !sample->lost;
+	if (slo_is_unjudgeable(slo, sample))
 		return step;
-	slo->load = slo_load_of(slo, seen);
-	if (seen->lost && !slo->lost) { /* a stall of the machine loses frames once */
+	slo->load = slo_load_of(slo, sample);
+	if (sample->lost && !slo->lost) { /* a stall of the machine loses frames once */
 		slo->lost = true;
 		return step;
 	}
 	slo->lost = false;
-	slo_remember(&slo->known[slo->load][slo->now], seen);
+	slo_remember(&slo->known[slo->load][slo->now], sample);
 	if ((to = slo_find_untried(slo)) < slo->setting_cnt) {
 		slo->chosen_load = NO_LOAD;
 		slo->elsewhere = DOUBTS;

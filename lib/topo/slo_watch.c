@@ -40,7 +40,7 @@ static uint64_t slo_watch_lost(struct spw_topo *topo)
 	return lost + stat.ledger.pipe.dropped[SPW_DROP_ring_full];
 }
 
-static uint64_t slo_watch_away(const struct spw_rec_view *view)
+static uint64_t slo_watch_preempted(const struct spw_rec_view *view)
 {
 	return view->held.sum_tsc[SPW_HOLD_LOST] + view->held.sum_tsc[SPW_HOLD_QUOTA];
 }
@@ -51,32 +51,32 @@ static void slo_watch_begin(struct spw_slo_watch *watch, struct spw_topo *topo,
 	watch->before = *slo_watch_stage(view);
 	watch->begin_tsc = spw_tsc_now();
 	watch->lost = slo_watch_lost(topo);
-	watch->away_tsc = slo_watch_away(view);
+	watch->preempted_tsc = slo_watch_preempted(view);
 }
 
 /* Returns: true once the measurement is long enough to be judged. */
 static bool slo_watch_end(struct spw_slo_watch *watch, struct spw_topo *topo,
-			  const struct spw_rec_view *view, struct spw_slo_seen *seen)
+			  const struct spw_rec_view *view, struct spw_slo_sample *sample)
 {
 	const uint64_t share = SPW_HIST_PPM - watch->policy.conf.ppm;
 	const struct spw_tsc *tsc = &topo->conf.tsc;
 	uint64_t settled, lost, value;
 
-	seen->took_ns = spw_tsc_to_ns(tsc, spw_tsc_now() - watch->begin_tsc);
-	if (seen->took_ns < LEAST_NS)
+	sample->took_ns = spw_tsc_to_ns(tsc, spw_tsc_now() - watch->begin_tsc);
+	if (sample->took_ns < LEAST_NS)
 		return false;
 	spw_hist_difference(slo_watch_stage(view), &watch->before, &watch->diff);
 	settled = spw_hist_total(&watch->diff);
-	seen->away_ns = spw_tsc_to_ns(tsc, slo_watch_away(view) - watch->away_tsc);
+	sample->preempted_ns = spw_tsc_to_ns(tsc, slo_watch_preempted(view) - watch->preempted_tsc);
 	lost = slo_watch_lost(topo) - watch->lost;
-	seen->frames = settled + lost;
-	spw_slo_lost(seen, lost);
-	if (settled * share < (uint64_t)BEYOND * SPW_HIST_PPM && !seen->lost &&
-	    seen->took_ns < MOST_NS)
+	sample->frames = settled + lost;
+	spw_slo_lost(sample, lost);
+	if (settled * share < (uint64_t)BEYOND * SPW_HIST_PPM && !sample->lost &&
+	    sample->took_ns < MOST_NS)
 		return false;
 	if (spw_hist_percentile(&watch->diff, watch->policy.conf.ppm, 0, &value) != SPW_HIST_VALUE)
 		spw_hist_percentile(&watch->diff, SPW_HIST_PPM, 0, &value);
-	seen->value_ns = spw_tsc_to_ns(tsc, value);
+	sample->value_ns = spw_tsc_to_ns(tsc, value);
 	return true;
 }
 
@@ -88,20 +88,20 @@ static int slo_watch_change(struct spw_slo_watch *watch, struct spw_topo *topo)
 	int rc;
 
 	if (watch->change == SPW_SLO_WAKE) {
-		rc = spw_topo_wake(topo, to.way);
+		rc = spw_topo_wake(topo, to.backend);
 		if (rc == 0)
 			watch->change = SPW_SLO_ASK;
 		return rc == -EBUSY ? 0 : rc;
 	}
 	if (watch->change == SPW_SLO_ASK) {
-		spw_topo_ask(topo, to.way, to.burst);
+		spw_topo_ask(topo, to.backend, to.burst);
 		watch->change = SPW_SLO_ASKED;
 	}
-	return spw_topo_uses(topo, to.way);
+	return spw_topo_uses(topo, to.backend);
 }
 
 int spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
-		       const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
+		       const struct spw_rec_view *view, struct spw_slo_sample *sample_out,
 		       struct spw_slo_step *step_out)
 {
 	int rc = slo_watch_change(watch, topo);
@@ -110,14 +110,14 @@ int spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
 		return rc;
 	if (watch->settle) {
 		if (--watch->settle == 0) {
-			spw_topo_rest(topo, spw_slo_now(&watch->policy).way);
+			spw_topo_rest(topo, spw_slo_now(&watch->policy).backend);
 			slo_watch_begin(watch, topo, view);
 		}
 		return 0;
 	}
-	if (!slo_watch_end(watch, topo, view, seen_out))
+	if (!slo_watch_end(watch, topo, view, sample_out))
 		return 0;
-	*step_out = spw_slo_next(&watch->policy, seen_out);
+	*step_out = spw_slo_next(&watch->policy, sample_out);
 	if (step_out->why == SPW_SLO_STAY) {
 		slo_watch_begin(watch, topo, view);
 		return 1;

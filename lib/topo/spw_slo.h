@@ -44,10 +44,10 @@ extern "C" {
 #define SPW_SLO_LOAD_CNT    64u /* half powers of 2 of frames a second */
 
 struct spw_slo_conf {
-	uint64_t limit_ns; /* the objective: */
-	uint32_t ppm;      /* so many frames of a million take at most limit_ns */
-	uint32_t way_cnt;  /* executors, cheapest first, 1 .. SPW_PIPE_WAY_MAX; 0 is in use */
-	uint16_t burst;    /* the largest, in use at first: 1 .. SPW_BURST_MAX */
+	uint64_t limit_ns;    /* the objective: */
+	uint32_t ppm;         /* so many frames of a million take at most limit_ns */
+	uint32_t backend_cnt; /* executors, cheapest first, 1 .. SPW_PIPE_WAY_MAX; 0 is in use */
+	uint16_t burst;       /* the largest, in use at first: 1 .. SPW_BURST_MAX */
 };
 
 /* What a run may choose from. */
@@ -61,26 +61,26 @@ struct spw_slo_machine {
 
 /* Purpose: the executors of a run with an objective, cheapest first: what takes more cores, and
  *          then what takes more of the GPU, comes later.
- * Shape:   way_out: room for SPW_PIPE_WAY_MAX.
+ * Shape:   backend_out: room for SPW_PIPE_WAY_MAX.
  * Returns: how many; 0: nothing can run here.
  * Thread:  any. */
-uint32_t spw_slo_ways(const struct spw_slo_machine *machine, struct spw_topo_exec *way_out);
+uint32_t spw_slo_backends(const struct spw_slo_machine *machine, struct spw_topo_exec *backend_out);
 
 /* A choice of executor and burst. */
 struct spw_slo_setting {
-	uint32_t way;
+	uint32_t backend;
 	uint16_t burst;
 };
 
 /* What one setting gave in one stretch of time. */
-struct spw_slo_seen {
+struct spw_slo_sample {
 	uint64_t took_ns; /* > 0 */
 	uint64_t frames;  /* that came */
 	uint64_t lost;    /* of them: missed by the port, or dropped because a ring was full */
-	uint64_t
-		lost_away; /* likewise, but explained by away_ns: no setting's fault, not in lost */
-	uint64_t value_ns; /* the percentile of the others */
-	uint64_t away_ns;  /* time that lanes were without a core, summed */
+	uint64_t lost_preempted; /* likewise, but explained by preempted_ns: no setting's fault, not
+				    in lost */
+	uint64_t value_ns;       /* the percentile of the others */
+	uint64_t preempted_ns;   /* time that lanes were without a core, summed */
 };
 
 enum spw_slo_why {
@@ -121,23 +121,23 @@ struct spw_slo {
 /* Purpose: a policy that knows nothing yet.
  * Owner:   the caller; about 16 KiB.
  * Thread:  setup.
- * Errors:  -EINVAL: a limit of 0, a share that is not 1 .. 999999 ppm, too many ways, or a burst
- *          out of range. */
+ * Errors:  -EINVAL: a limit of 0, a share that is not 1 .. 999999 ppm, too many backends, or a
+ * burst out of range. */
 int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf);
 
-/* Purpose: divides losses into those that cores which were away explain, as many as came meanwhile
+/* Purpose: divides losses into those that preempted cores explain, as many as came meanwhile
  *          and as many again while the lanes caught up, and the setting's own.
- * Shape:   took_ns, frames and away_ns of seen are set.
+ * Shape:   sample has took_ns, frames and preempted_ns.
  * Thread:  any. */
-void spw_slo_lost(struct spw_slo_seen *seen, uint64_t lost);
+void spw_slo_lost(struct spw_slo_sample *sample, uint64_t lost);
 
 /* Returns: the setting in use. Thread: owner. */
 struct spw_slo_setting spw_slo_now(const struct spw_slo *slo);
 
 /* Purpose: takes what the setting in use gave, and chooses the next one, which is in use then.
- * Shape:   seen->frames of 0 says nothing, and changes nothing.
+ * Shape:   sample->frames of 0 says nothing, and changes nothing.
  * Thread:  owner. */
-struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_seen *seen);
+struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_sample *sample);
 
 /* Purpose: what is known of a setting at the load of the last measurement.
  * Shape:   idx from 0: executors cheapest first, the largest burst first.
@@ -162,7 +162,7 @@ struct spw_slo_watch {
 	uint32_t settle;              /* views left until the measurement begins */
 	struct spw_hist before, diff; /* of the stage that is measured */
 	uint64_t begin_tsc;
-	uint64_t lost, away_tsc; /* the totals at its begin */
+	uint64_t lost, preempted_tsc; /* the totals at its begin */
 };
 
 /* Purpose: a watch that has measured nothing yet.
@@ -175,11 +175,11 @@ int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *c
  *          chosen, asks the lanes for it, and lets the other executors rest. Latency is that from
  *          the NIC's stamp where frames have one, else from the poll.
  * Shape:   view was just collected; every 5 .. 50 ms.
- * Returns: 1: a measurement ended, seen_out and step_out describe it; 0: none did.
+ * Returns: 1: a measurement ended, sample_out and step_out describe it; 0: none did.
  * Thread:  control.
  * Errors:  those of spw_topo_wake: the lanes use what they used before. */
 int spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
-		       const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
+		       const struct spw_rec_view *view, struct spw_slo_sample *sample_out,
 		       struct spw_slo_step *step_out);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
  *                    │
  *                  region                                one per NUMA node that has a lane
  *
- * The life of a topology. The caller owns the lcores, and so what stands in the row "lanes":
+ * How a topology is used. The caller owns the lcores, and so what stands in the row "lanes":
  *
  *   control  open ─ start ─┬─ service, clocks_pair, event, collect ... ─┬─ stop ─ stat ─ close
  *   lanes                  └─ spw_pipe_run, or begin, run_once ..., end ─┘
@@ -42,8 +42,8 @@
 extern "C" {
 #endif
 
-#define SPW_TOPO_LANE_MAX       64u
-#define SPW_TOPO_WAY_NAME_BYTES 32u
+#define SPW_TOPO_LANE_MAX           64u
+#define SPW_TOPO_BACKEND_NAME_BYTES 32u
 
 struct spw_topo_port_conf {
 	const struct spw_port_spec *spec; /* outlives the topology */
@@ -86,8 +86,8 @@ struct spw_topo_conf {
 		 * and read the same memory; one of the others that this machine cannot do is left
 		 * out.
 		 */
-		struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
-		uint32_t way_cnt;                  /* 1 .. SPW_PIPE_WAY_MAX */
+		struct spw_topo_exec backend[SPW_PIPE_WAY_MAX];
+		uint32_t backend_cnt;              /* 1 .. SPW_PIPE_WAY_MAX */
 		const struct spw_handler *handler; /* outlives the topology */
 		const int *cpu;           /* [lane_cnt], outlives the topology; NULL: none pinned */
 		uint32_t batch_cnt;       /* per ring, a power of 2; 0: the backend's choice */
@@ -115,10 +115,11 @@ struct spw_topo_conf {
 };
 
 /* An executor that the lanes may use: each has a ring in it. */
-struct spw_topo_way {
+struct spw_topo_backend {
 	enum spw_exec_kind kind;
-	uint32_t ctas;                      /* of each lane, CUDA; 0: it has none */
-	char name[SPW_TOPO_WAY_NAME_BYTES]; /* "inline", "cuda-persistent, 1 CTA": for messages */
+	uint32_t ctas;                          /* of each lane, CUDA; 0: it has none */
+	char name[SPW_TOPO_BACKEND_NAME_BYTES]; /* "inline", "cuda-persistent, 1 CTA": for messages
+						 */
 	struct spw_exec *exec;
 	struct spw_clock_feed clock; /* of a GPU */
 	uint64_t relaunched;         /* control: the executor's count at the last service */
@@ -147,12 +148,13 @@ struct spw_topo {
 	uint32_t region_cnt;
 	struct spw_topo_lane *lane[SPW_TOPO_LANE_MAX];
 	uint32_t lane_cnt;
-	struct spw_topo_way way[SPW_PIPE_WAY_MAX]; /* conf.exec.way, less what was left out */
-	uint32_t way_cnt;
+	struct spw_topo_backend
+		backend[SPW_PIPE_WAY_MAX]; /* conf.exec.backend, less what was left out */
+	uint32_t backend_cnt;
 	struct spw_clock_feed nic_clock[SPW_PORT_MAX]; /* by port */
 };
 
-/* ---- life ---- */
+/* ---- open, start, stop, close ---- */
 
 /* Purpose: builds everything; starts nothing. Pairs the clocks of ports and executor for the first
  *          time, which takes up to a second for a port whose clock does not answer; such a port
@@ -204,27 +206,26 @@ int spw_topo_service(struct spw_topo *topo);
 void spw_topo_clocks_pair(struct spw_topo *topo);
 
 /* Purpose: asks every lane to poll at most `burst` frames at a time and to use the executor
- *          way[way]; each follows by itself, without losing a frame (spw_pipe_ask).
- * Shape:   way < way_cnt, and not at rest; burst 1 .. SPW_BURST_MAX.
+ *          backend[backend]; each follows by itself, without losing a frame (spw_pipe_ask).
+ * Shape:   backend < backend_cnt, and not at rest; burst 1 .. SPW_BURST_MAX.
  * Thread:  control. */
-void spw_topo_ask(struct spw_topo *topo, uint32_t way, uint16_t burst);
+void spw_topo_ask(struct spw_topo *topo, uint32_t backend, uint16_t burst);
 
-/* Returns: whether every lane uses that way. Thread: control. */
-bool spw_topo_uses(const struct spw_topo *topo, uint32_t way);
+/* Returns: whether every lane uses that backend. Thread: control. */
+bool spw_topo_uses(const struct spw_topo *topo, uint32_t backend);
 
 /* Purpose: stops the executors that no lane uses: their threads end, their kernels leave the GPU,
  *          and no core or SM polls for nothing. One that gets no core to end on ends later, with a
  *          warning now.
- * Shape:   every lane uses `way`, and was asked for no other since.
+ * Shape:   every lane uses `backend`, and was asked for no other since.
  * Order:   Q6: the lanes have left the rings of the others.
  * Thread:  control. */
-void spw_topo_rest(struct spw_topo *topo, uint32_t way);
+void spw_topo_rest(struct spw_topo *topo, uint32_t backend);
 
-/* Purpose: starts the executor of a way that rests, before lanes are asked to use it. Nothing to do
- *          for one that does not. A kernel polls only once the GPU has launched it.
- * Errors:  -EBUSY: it has not ended yet, try again; those of spw_exec_start. It rests on.
- * Thread:  control. */
-int spw_topo_wake(struct spw_topo *topo, uint32_t way);
+/* Purpose: starts the executor of a backend that rests, before lanes are asked to use it. Nothing
+ * to do for one that does not. A kernel polls only once the GPU has launched it. Errors:  -EBUSY:
+ * it has not ended yet, try again; those of spw_exec_start. It rests on. Thread:  control. */
+int spw_topo_wake(struct spw_topo *topo, uint32_t backend);
 
 /* Purpose: the next port event of any lane.
  * Returns: false when there is none.
@@ -259,8 +260,8 @@ uint64_t spw_topo_frames(const struct spw_topo *topo);
  * counted it. */
 struct spw_topo_stat {
 	struct spw_port_stat port[SPW_PORT_MAX]; /* [port_cnt] */
-	struct spw_exec_stat exec;               /* sums over the ways; device: that of the first */
-	struct spw_ledger ledger;                /* sums over ports, executor, pipes, pools */
+	struct spw_exec_stat exec; /* sums over the backends; device: that of the first */
+	struct spw_ledger ledger;  /* sums over ports, executor, pipes, pools */
 	struct spw_ledger_sum sum; /* its balance; live, its edges differ by frames in flight */
 	uint64_t port_copies;      /* copies of frames made by drivers */
 };

@@ -104,9 +104,9 @@ void topo_exec_stat(struct spw_topo *topo, struct spw_exec_stat *stat_out)
 {
 	struct spw_exec_stat one;
 
-	spw_exec_stat(topo->way[0].exec, stat_out);
-	for (uint32_t w = 1; w < topo->way_cnt; w++) {
-		spw_exec_stat(topo->way[w].exec, &one);
+	spw_exec_stat(topo->backend[0].exec, stat_out);
+	for (uint32_t w = 1; w < topo->backend_cnt; w++) {
+		spw_exec_stat(topo->backend[w].exec, &one);
 		stat_out->batches += one.batches;
 		stat_out->frames += one.frames;
 		stat_out->relaunched += one.relaunched;

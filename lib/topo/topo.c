@@ -145,70 +145,71 @@ static int topo_queues_open(struct spw_topo *topo)
 
 /* ---- executor and pipes ---- */
 
-static void topo_backend_name(struct spw_topo_way *way)
+static void topo_backend_name(struct spw_topo_backend *backend)
 {
-	const char *kind = spw_exec_kind_name(way->kind);
+	const char *kind = spw_exec_kind_name(backend->kind);
 
-	if (way->ctas)
-		snprintf(way->name, sizeof(way->name), "%s, %u CTA%s", kind, way->ctas,
-			 way->ctas == 1 ? "" : "s");
+	if (backend->ctas)
+		snprintf(backend->name, sizeof(backend->name), "%s, %u CTA%s", kind, backend->ctas,
+			 backend->ctas == 1 ? "" : "s");
 	else
-		snprintf(way->name, sizeof(way->name), "%s", kind);
+		snprintf(backend->name, sizeof(backend->name), "%s", kind);
 }
 
 /* CTAs of the resident kernels that were opened before. */
-static uint32_t topo_ctas_beside(const struct spw_topo *topo, const struct spw_topo_way *way)
+static uint32_t topo_ctas_beside(const struct spw_topo *topo,
+				 const struct spw_topo_backend *backend)
 {
 	uint32_t ctas = 0;
 
-	for (const struct spw_topo_way *other = topo->way; other < way; other++)
+	for (const struct spw_topo_backend *other = topo->backend; other < backend; other++)
 		if (other->kind == SPW_EXEC_CUDA_PERSISTENT)
 			ctas += other->ctas * topo->lane_cnt;
 	return ctas;
 }
 
 /* How many CTAs it has is known once it is open. */
-static int topo_executor_open(struct spw_topo *topo, struct spw_topo_way *way)
+static int topo_executor_open(struct spw_topo *topo, struct spw_topo_backend *backend)
 {
 	struct spw_exec_conf ec = {
-		.kind = way->kind,
+		.kind = backend->kind,
 		.handler = topo->conf.exec.handler,
 		.ring_cnt = (uint16_t)topo->lane_cnt,
 		.batch_cnt = topo->conf.exec.batch_cnt,
 		.region = topo->region,
 		.region_cnt = (uint16_t)topo->region_cnt,
 		.cpu = topo->conf.exec.cpu,
-		.cta_per_ring = (uint16_t)way->ctas,
-		.cta_beside = topo_ctas_beside(topo, way),
+		.cta_per_ring = (uint16_t)backend->ctas,
+		.cta_beside = topo_ctas_beside(topo, backend),
 		.beat_timeout_ms = topo->conf.exec.beat_timeout_ms,
 		.life_ms = topo->conf.exec.life_ms,
 		.numa_node = topo->lane[0]->conf.numa_node,
 	};
 
-	int rc = spw_exec_open(&ec, &way->exec);
+	int rc = spw_exec_open(&ec, &backend->exec);
 
-	if (rc == 0 && topo_way_is_gpu(way))
-		way->ctas = spw_exec_ring(way->exec, 0)->unit_cnt;
-	topo_backend_name(way);
+	if (rc == 0 && topo_backend_is_gpu(backend))
+		backend->ctas = spw_exec_ring(backend->exec, 0)->unit_cnt;
+	topo_backend_name(backend);
 	return rc;
 }
 
 static int topo_executors_open(struct spw_topo *topo)
 {
-	const uint32_t cnt = topo->conf.exec.way_cnt;
+	const uint32_t cnt = topo->conf.exec.backend_cnt;
 	int rc = 0;
 
 	if (cnt < 1 || cnt > SPW_PIPE_WAY_MAX)
 		return spw_err(EINVAL, "%u executors: use 1 .. %u", cnt, SPW_PIPE_WAY_MAX);
 	for (uint32_t w = 0; w < cnt && rc == 0; w++) {
-		struct spw_topo_way *way = &topo->way[topo->way_cnt++];
+		struct spw_topo_backend *backend = &topo->backend[topo->backend_cnt++];
 
-		way->kind = topo->conf.exec.way[w].kind;
-		way->ctas = topo->conf.exec.way[w].ctas;
-		rc = topo_executor_open(topo, way);
+		backend->kind = topo->conf.exec.backend[w].kind;
+		backend->ctas = topo->conf.exec.backend[w].ctas;
+		rc = topo_executor_open(topo, backend);
 		if (rc < 0 && w > 0) { /* one of several: the run can do without it */
-			spw_info("executor %s is left out: %s", way->name, spw_err_text());
-			topo->way_cnt--;
+			spw_info("executor %s is left out: %s", backend->name, spw_err_text());
+			topo->backend_cnt--;
 			rc = 0;
 		}
 	}
@@ -237,16 +238,16 @@ static uint64_t topo_ticks_or(const struct spw_topo *topo, uint64_t ns, uint64_t
 
 static struct spw_pipe_way topo_pipe_backend(struct spw_topo *topo, uint32_t w, uint32_t lane)
 {
-	struct spw_topo_way *way = &topo->way[w];
-	const bool cpu = way->kind == SPW_EXEC_CPU;
+	struct spw_topo_backend *backend = &topo->backend[w];
+	const bool cpu = backend->kind == SPW_EXEC_CPU;
 
 	return (struct spw_pipe_way){
-		.ring = spw_exec_ring(way->exec, (uint16_t)lane),
-		.exec = way->exec,
+		.ring = spw_exec_ring(backend->exec, (uint16_t)lane),
+		.exec = backend->exec,
 		.exec_ring = (uint16_t)lane,
-		.learns = topo_exec_learns(way->kind),
-		.has_clock = topo_way_is_gpu(way),
-		.clock = topo_way_is_gpu(way) ? &way->clock.box : NULL,
+		.learns = topo_exec_learns(backend->kind),
+		.has_clock = topo_backend_is_gpu(backend),
+		.clock = topo_backend_is_gpu(backend) ? &backend->clock.box : NULL,
 		.unc_tsc = cpu ? spw_tsc_from_ns(&topo->conf.tsc, CPU_STAMP_NS) : 0,
 	};
 }
@@ -258,7 +259,7 @@ static int topo_pipe_open(struct spw_topo *topo, uint32_t i)
 	struct spw_pipe_conf pc = {
 		.queue = &lane->port->queue[lane->conf.queue],
 		.pool = &lane->pool,
-		.way_cnt = topo->way_cnt,
+		.way_cnt = topo->backend_cnt,
 		.burst = topo->conf.pipe.burst,
 		.can_tx = lane->port->caps.can_tx,
 		.record = topo->conf.pipe.record,
@@ -278,7 +279,7 @@ static int topo_pipe_open(struct spw_topo *topo, uint32_t i)
 		.seed = i + 1,
 	};
 
-	for (uint32_t w = 0; w < topo->way_cnt; w++)
+	for (uint32_t w = 0; w < topo->backend_cnt; w++)
 		pc.way[w] = topo_pipe_backend(topo, w, i);
 	return spw_pipe_init(&lane->pipe, &pc);
 }
@@ -297,7 +298,7 @@ static int topo_build(struct spw_topo *topo)
 	return 0;
 }
 
-/* ---- life ---- */
+/* ---- open, start, stop, close ---- */
 
 int spw_topo_open(struct spw_topo *topo, const struct spw_topo_conf *conf)
 {
@@ -306,13 +307,13 @@ int spw_topo_open(struct spw_topo *topo, const struct spw_topo_conf *conf)
 	return topo_build(topo);
 }
 
-/* Every way is tried, and the first failure is returned. */
+/* Every backend is tried, and the first failure is returned. */
 static int topo_executors_stop(struct spw_topo *topo, uint32_t timeout_ms)
 {
 	int rc, first = 0;
 
-	for (uint32_t w = 0; w < topo->way_cnt; w++) {
-		rc = spw_exec_stop(topo->way[w].exec, timeout_ms);
+	for (uint32_t w = 0; w < topo->backend_cnt; w++) {
+		rc = spw_exec_stop(topo->backend[w].exec, timeout_ms);
 		if (rc < 0)
 			spw_warn("executor: %s", spw_err_text());
 		first = first ? first : rc;
@@ -324,26 +325,26 @@ int spw_topo_start(struct spw_topo *topo)
 {
 	int rc = 0;
 
-	for (uint32_t w = 0; rc == 0 && w < topo->way_cnt; w++)
-		rc = spw_exec_start(topo->way[w].exec);
+	for (uint32_t w = 0; rc == 0 && w < topo->backend_cnt; w++)
+		rc = spw_exec_start(topo->backend[w].exec);
 	for (uint32_t p = 0; rc == 0 && p < topo->port_cnt; p++)
 		rc = spw_port_start(topo->port[p]);
 	if (rc < 0)
-		for (uint32_t w = 0; w < topo->way_cnt; w++)
-			spw_exec_stop(topo->way[w].exec, TOPO_EXEC_STOP_MS);
+		for (uint32_t w = 0; w < topo->backend_cnt; w++)
+			spw_exec_stop(topo->backend[w].exec, TOPO_EXEC_STOP_MS);
 	return rc;
 }
 
-static int topo_backend_service(struct spw_topo *topo, struct spw_topo_way *way)
+static int topo_backend_service(struct spw_topo *topo, struct spw_topo_backend *backend)
 {
-	uint64_t before = spw_tsc_now(), known = way->relaunched;
+	uint64_t before = spw_tsc_now(), known = backend->relaunched;
 	struct spw_exec_stat stat;
-	int rc = spw_exec_service(way->exec);
+	int rc = spw_exec_service(backend->exec);
 
-	if (way->kind != SPW_EXEC_CUDA_PERSISTENT)
+	if (backend->kind != SPW_EXEC_CUDA_PERSISTENT)
 		return rc;
-	spw_exec_stat(way->exec, &stat);
-	way->relaunched = stat.relaunched;
+	spw_exec_stat(backend->exec, &stat);
+	backend->relaunched = stat.relaunched;
 	for (uint32_t i = 0; stat.relaunched != known && i < topo->lane_cnt; i++)
 		spw_pipe_relaunched(&topo->lane[i]->pipe, before, spw_tsc_now());
 	return rc;
@@ -353,33 +354,33 @@ int spw_topo_service(struct spw_topo *topo)
 {
 	int rc = 0;
 
-	for (uint32_t w = 0; rc == 0 && w < topo->way_cnt; w++)
-		rc = topo->way[w].rests ? 0 : topo_backend_service(topo, &topo->way[w]);
+	for (uint32_t w = 0; rc == 0 && w < topo->backend_cnt; w++)
+		rc = topo->backend[w].rests ? 0 : topo_backend_service(topo, &topo->backend[w]);
 	return rc;
 }
 
-void spw_topo_ask(struct spw_topo *topo, uint32_t way, uint16_t burst)
+void spw_topo_ask(struct spw_topo *topo, uint32_t backend, uint16_t burst)
 {
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		spw_pipe_ask(&topo->lane[i]->pipe, way, burst);
+		spw_pipe_ask(&topo->lane[i]->pipe, backend, burst);
 }
 
-bool spw_topo_uses(const struct spw_topo *topo, uint32_t way)
+bool spw_topo_uses(const struct spw_topo *topo, uint32_t backend)
 {
 	uint16_t burst;
 
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		if (spw_pipe_way(&topo->lane[i]->pipe, &burst) != way)
+		if (spw_pipe_way(&topo->lane[i]->pipe, &burst) != backend)
 			return false;
 	return true;
 }
 
-void spw_topo_rest(struct spw_topo *topo, uint32_t way)
+void spw_topo_rest(struct spw_topo *topo, uint32_t backend)
 {
-	for (uint32_t w = 0; w < topo->way_cnt; w++) {
-		struct spw_topo_way *other = &topo->way[w];
+	for (uint32_t w = 0; w < topo->backend_cnt; w++) {
+		struct spw_topo_backend *other = &topo->backend[w];
 
-		if (w == way || other->rests)
+		if (w == backend || other->rests)
 			continue;
 		other->rests = true;
 		if (spw_exec_stop(other->exec, REST_MS) < 0)
@@ -389,9 +390,9 @@ void spw_topo_rest(struct spw_topo *topo, uint32_t way)
 }
 
 /* Stops it first, in case that it had not ended when it was sent to rest. */
-int spw_topo_wake(struct spw_topo *topo, uint32_t way)
+int spw_topo_wake(struct spw_topo *topo, uint32_t backend)
 {
-	struct spw_topo_way *w = &topo->way[way];
+	struct spw_topo_backend *w = &topo->backend[backend];
 	int rc;
 
 	if (!w->rests)
@@ -436,8 +437,8 @@ uint32_t spw_topo_close(struct spw_topo *topo)
 {
 	uint32_t leaked = 0;
 
-	for (uint32_t w = 0; w < topo->way_cnt; w++)
-		spw_exec_close(topo->way[w].exec);
+	for (uint32_t w = 0; w < topo->backend_cnt; w++)
+		spw_exec_close(topo->backend[w].exec);
 	for (uint32_t p = 0; p < topo->port_cnt; p++)
 		if (!topo->conf.port[p].open)
 			spw_port_close(topo->port[p]);

@@ -25,14 +25,14 @@ SPW_INLINE bool topo_conf_is_gpu(const struct spw_topo_conf *conf)
 {
 	bool gpu = false;
 
-	for (uint32_t w = 0; w < conf->exec.way_cnt && w < SPW_PIPE_WAY_MAX; w++)
-		gpu |= conf->exec.way[w].kind >= SPW_EXEC_CUDA_PERSISTENT;
+	for (uint32_t w = 0; w < conf->exec.backend_cnt && w < SPW_PIPE_WAY_MAX; w++)
+		gpu |= conf->exec.backend[w].kind >= SPW_EXEC_CUDA_PERSISTENT;
 	return gpu;
 }
 
-SPW_INLINE bool topo_way_is_gpu(const struct spw_topo_way *way)
+SPW_INLINE bool topo_backend_is_gpu(const struct spw_topo_backend *backend)
 {
-	return way->kind >= SPW_EXEC_CUDA_PERSISTENT;
+	return backend->kind >= SPW_EXEC_CUDA_PERSISTENT;
 }
 
 #endif

@@ -78,14 +78,14 @@ static int lane_open(const struct slo_bench *b, struct lane *lane, uint64_t pps,
 		.lane[0] = {.numa_node = -1},
 		.lane_cnt = 1,
 		.memory = {.kind = SPW_MEM_AUTO, .slots = 8192, .slot_bytes = 2048},
-		.exec = {.way_cnt = way_cnt, .handler = b->handler, .cpu = &b->exec_cpu},
+		.exec = {.backend_cnt = way_cnt, .handler = b->handler, .cpu = &b->exec_cpu},
 		.pipe = {.burst = burst, .record = true, .nic_frames = true},
 	};
 	char spec[64];
 	int rc;
 
 	memset(lane, 0, sizeof(*lane));
-	memcpy(conf.exec.way, way, way_cnt * sizeof(*way));
+	memcpy(conf.exec.backend, way, way_cnt * sizeof(*way));
 	lane->cpu = b->lane_cpu;
 	snprintf(spec, sizeof(spec), "null:size=64,rate=%lu", (unsigned long)pps);
 	rc = spw_port_spec_parse(spec, &lane->spec);
@@ -115,7 +115,7 @@ static int serve(struct slo_bench *b, struct lane *lane, uint64_t ns, struct spw
 {
 	const uint64_t end = spw_tsc_now() + spw_tsc_from_ns(&b->tsc, ns);
 	const struct timespec nap = {.tv_nsec = TURN_NS};
-	struct spw_slo_seen seen;
+	struct spw_slo_sample sample;
 	struct spw_slo_step step;
 
 	for (uint32_t turn = 0; spw_tsc_now() < end; turn++) {
@@ -125,7 +125,7 @@ static int serve(struct slo_bench *b, struct lane *lane, uint64_t ns, struct spw
 			spw_topo_clocks_pair(&lane->topo);
 			spw_topo_collect_more(&lane->topo, b->view);
 			if (watch &&
-			    spw_slo_watch_turn(watch, &lane->topo, b->view, &seen, &step) < 0)
+			    spw_slo_watch_turn(watch, &lane->topo, b->view, &sample, &step) < 0)
 				return -EIO;
 		}
 		nanosleep(&nap, NULL);
@@ -169,7 +169,7 @@ static int run_fixed(struct slo_bench *b, uint64_t pps, uint32_t way, uint16_t b
 	if (rc < 0)
 		return rc;
 	snprintf(c->name, sizeof(c->name), "%lu/s, %s, burst %u", (unsigned long)pps,
-		 lane.topo.way[0].name, burst);
+		 lane.topo.backend[0].name, burst);
 	rc = serve(b, &lane, b->fixed_ns / 4, NULL);
 	rc = rc < 0 ? rc : measure(b, &lane, NULL, &c->value[round], &c->lost[round]);
 	return lane_close(&lane) < 0 ? -EIO : rc;
@@ -185,13 +185,13 @@ static int run_slo(struct slo_bench *b, uint64_t pps, uint32_t round, struct slo
 
 	if (rc < 0)
 		return rc;
-	conf.way_cnt = lane.topo.way_cnt;
+	conf.backend_cnt = lane.topo.backend_cnt;
 	rc = spw_slo_watch_init(&watch, &conf);
 	rc = rc < 0 ? rc : serve(b, &lane, b->learn_ns, &watch);
 	rc = rc < 0 ? rc : measure(b, &lane, &watch, &c->value[round], &c->lost[round]);
 	now = spw_slo_now(&watch.policy);
 	fprintf(stderr, "%lu/s: chose %s, burst %u\n", (unsigned long)pps,
-		lane.topo.way[now.way].name, now.burst);
+		lane.topo.backend[now.backend].name, now.burst);
 	snprintf(c->name, sizeof(c->name), "%lu/s, --slo", (unsigned long)pps);
 	return lane_close(&lane) < 0 ? -EIO : rc;
 }
@@ -265,7 +265,7 @@ static void ways_choose(struct slo_bench *b, int cores)
 		.gpu = spw_exec_check(SPW_EXEC_CUDA_PERSISTENT, spw_handler_builtin(0), 1) == 0,
 	};
 
-	b->way_cnt = spw_slo_ways(&machine, b->way);
+	b->way_cnt = spw_slo_backends(&machine, b->way);
 }
 
 static int usage(int status)

@@ -161,7 +161,7 @@ static void neglect_kernel(struct rig *rig)
 static void serve_or_neglect(struct rig *rig)
 {
 	uint64_t now = spw_tsc_now(),
-		 executed = spw_gring_executed(spw_exec_ring(rig->topo.way[0].exec, 0));
+		 executed = spw_gring_executed(spw_exec_ring(rig->topo.backend[0].exec, 0));
 
 	if (!neglect.wanted) {
 		if (now - rig->served_tsc > rig->tsc.hz / 1000)

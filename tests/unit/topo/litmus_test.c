@@ -281,7 +281,7 @@ static void rig_open(void)
 		.lane = {{.numa_node = -1}},
 		.lane_cnt = 1,
 		.memory = {.kind = SPW_MEM_HOST, .slots = SLOTS, .slot_bytes = 2048},
-		.exec = {.way[0].kind = executor, .way_cnt = 1},
+		.exec = {.backend[0].kind = executor, .backend_cnt = 1},
 		.pipe = {.burst = 32, .record = true},
 	};
 

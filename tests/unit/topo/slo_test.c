@@ -34,19 +34,19 @@ static const struct model *model = three;
 static uint32_t model_cnt = SPW_ARRAY_CNT(three);
 static double noise = 0.05;
 
-static struct spw_slo_seen measure(struct spw_slo_setting s, double pps)
+static struct spw_slo_sample measure(struct spw_slo_setting s, double pps)
 {
-	const struct model *m = &model[s.way];
+	const struct model *m = &model[s.backend];
 	const double batch = SPW_MIN((double)s.burst, 1 + pps * m->base_ns * 1e-9);
 	const double carried = m->pps_max * s.burst / (s.burst + 4.0);
 	const double jitter = 1 + noise * (2 * drand48() - 1);
-	struct spw_slo_seen seen = {.took_ns = INTERVAL_NS};
+	struct spw_slo_sample sample = {.took_ns = INTERVAL_NS};
 
-	seen.frames = (uint64_t)(pps * INTERVAL_NS * 1e-9);
+	sample.frames = (uint64_t)(pps * INTERVAL_NS * 1e-9);
 	if (pps > carried)
-		seen.lost = (uint64_t)((pps - carried) * INTERVAL_NS * 1e-9);
-	seen.value_ns = (uint64_t)((m->base_ns + batch * m->frame_ns) * jitter);
-	return seen;
+		sample.lost = (uint64_t)((pps - carried) * INTERVAL_NS * 1e-9);
+	sample.value_ns = (uint64_t)((m->base_ns + batch * m->frame_ns) * jitter);
+	return sample;
 }
 
 static double value(struct spw_slo_setting s, double pps)
@@ -105,9 +105,9 @@ static uint32_t run(struct spw_slo *slo, double pps, uint32_t intervals)
 	uint32_t changes = 0;
 
 	for (uint32_t i = 0; i < intervals; i++) {
-		struct spw_slo_seen seen = measure(spw_slo_now(slo), pps);
+		struct spw_slo_sample sample = measure(spw_slo_now(slo), pps);
 
-		changes += spw_slo_next(slo, &seen).why != SPW_SLO_STAY;
+		changes += spw_slo_next(slo, &sample).why != SPW_SLO_STAY;
 	}
 	return changes;
 }
@@ -137,10 +137,10 @@ static void does_not_repeat_losses(void **state SPW_UNUSED)
 	slo_open(&slo, 20000);
 	run(&slo, 2e6, 30);
 	for (uint32_t i = 0; i < 30; i++) {
-		struct spw_slo_seen seen = measure(spw_slo_now(&slo), 8e6);
+		struct spw_slo_sample sample = measure(spw_slo_now(&slo), 8e6);
 
-		spw_slo_next(&slo, &seen);
-		assert_int_not_equal(spw_slo_now(&slo).way, 0);
+		spw_slo_next(&slo, &sample);
+		assert_int_not_equal(spw_slo_now(&slo).backend, 0);
 	}
 }
 
@@ -148,7 +148,7 @@ static void does_not_repeat_losses(void **state SPW_UNUSED)
 static void hysteresis(void **state SPW_UNUSED)
 {
 	struct spw_slo_setting settled;
-	struct spw_slo_seen bad;
+	struct spw_slo_sample bad;
 	struct spw_slo slo;
 
 	slo_open(&slo, 20000);
@@ -158,7 +158,7 @@ static void hysteresis(void **state SPW_UNUSED)
 	bad.value_ns *= 20;
 	assert_int_equal(spw_slo_next(&slo, &bad).why, SPW_SLO_STAY);
 	assert_int_equal(spw_slo_next(&slo, &bad).why, SPW_SLO_BETTER);
-	assert_false(spw_slo_now(&slo).way == settled.way &&
+	assert_false(spw_slo_now(&slo).backend == settled.backend &&
 		     spw_slo_now(&slo).burst == settled.burst);
 	bad = measure(spw_slo_now(&slo), 1e5);
 	bad.lost = bad.frames / 10;
@@ -170,19 +170,19 @@ static void hysteresis(void **state SPW_UNUSED)
 static void cheapest_that_keeps_it(void **state SPW_UNUSED)
 {
 	struct spw_slo_step step;
-	struct spw_slo_seen seen;
+	struct spw_slo_sample sample;
 	struct spw_slo slo;
 
 	slo_open(&slo, 2800);
 	run(&slo, 1e4, 30);
-	assert_int_equal(spw_slo_now(&slo).way, 0);
-	seen = measure(spw_slo_now(&slo), 1e4);
-	step = spw_slo_next(&slo, &seen);
+	assert_int_equal(spw_slo_now(&slo).backend, 0);
+	sample = measure(spw_slo_now(&slo), 1e4);
+	step = spw_slo_next(&slo, &sample);
 	assert_true(step.kept);
 	slo_open(&slo, 100); /* nobody can */
 	run(&slo, 1e4, 30);
-	seen = measure(spw_slo_now(&slo), 1e4);
-	step = spw_slo_next(&slo, &seen);
+	sample = measure(spw_slo_now(&slo), 1e4);
+	step = spw_slo_next(&slo, &sample);
 	assert_false(step.kept);
 	assert_int_equal(step.why, SPW_SLO_STAY);
 	assert_true(value(spw_slo_now(&slo), 1e4) <= 1.25 * best(1e4));
@@ -197,12 +197,12 @@ static void as_few_ctas_as_keep_it(void **state SPW_UNUSED)
 
 	slo_open(&slo, 20000);
 	run(&slo, 1e5, 20);
-	assert_int_equal(spw_slo_now(&slo).way, one);
+	assert_int_equal(spw_slo_now(&slo).backend, one);
 	run(&slo, 2e7, 20);
-	assert_int_equal(spw_slo_now(&slo).way, sixteen);
+	assert_int_equal(spw_slo_now(&slo).backend, sixteen);
 	assert_int_equal(run(&slo, 1e5, 1), 0); /* not at once */
 	run(&slo, 1e5, 1);
-	assert_int_equal(spw_slo_now(&slo).way, one);
+	assert_int_equal(spw_slo_now(&slo).backend, one);
 	assert_int_equal(run(&slo, 1e5, 100), 0);
 }
 
@@ -220,15 +220,15 @@ static void loads_in_turn(void **state SPW_UNUSED)
 	assert_int_equal(changes, 0);
 }
 
-static void ways_are_named(const struct spw_slo_machine *machine, const char *want)
+static void backends_are_named(const struct spw_slo_machine *machine, const char *want)
 {
-	struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
-	const uint32_t cnt = spw_slo_ways(machine, way);
+	struct spw_topo_exec backend[SPW_PIPE_WAY_MAX];
+	const uint32_t cnt = spw_slo_backends(machine, backend);
 	char got[160] = "";
 
 	for (uint32_t w = 0; w < cnt; w++)
 		snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s %u, ",
-			 spw_exec_kind_name(way[w].kind), way[w].ctas);
+			 spw_exec_kind_name(backend[w].kind), backend[w].ctas);
 	assert_string_equal(got, want);
 }
 
@@ -236,28 +236,28 @@ static void cheapest_first(void **state SPW_UNUSED)
 {
 	struct spw_slo_machine machine = {.cpu_reads = true};
 
-	ways_are_named(&machine, "inline 0, ");
+	backends_are_named(&machine, "inline 0, ");
 	machine.cpu_spare = true;
-	ways_are_named(&machine, "inline 0, cpu 0, ");
+	backends_are_named(&machine, "inline 0, cpu 0, ");
 	machine.gpu = true;
-	ways_are_named(&machine, "inline 0, cpu 0, cuda-graph 0, cuda-persistent 1, "
-				 "cuda-persistent 0, ");
+	backends_are_named(&machine, "inline 0, cpu 0, cuda-graph 0, cuda-persistent 1, "
+				     "cuda-persistent 0, ");
 	machine.kind = SPW_EXEC_CUDA_PERSISTENT;
-	ways_are_named(&machine, "cuda-persistent 1, cuda-persistent 0, ");
+	backends_are_named(&machine, "cuda-persistent 1, cuda-persistent 0, ");
 	machine.kind = SPW_EXEC_AUTO;
 	machine.ctas = 8; /* as asked for, and no other */
-	ways_are_named(&machine, "inline 0, cpu 0, cuda-graph 8, cuda-persistent 8, ");
+	backends_are_named(&machine, "inline 0, cpu 0, cuda-graph 8, cuda-persistent 8, ");
 	machine.cpu_reads = false;
-	ways_are_named(&machine, "cuda-graph 8, cuda-persistent 8, ");
+	backends_are_named(&machine, "cuda-graph 8, cuda-persistent 8, ");
 	machine.gpu = false;
-	ways_are_named(&machine, "");
+	backends_are_named(&machine, "");
 }
 
 /* A measurement in which the lanes had no core for a while does not count, unless all are so. */
 static void without_a_core(void **state SPW_UNUSED)
 {
 	struct spw_slo_setting settled;
-	struct spw_slo_seen away;
+	struct spw_slo_sample away;
 	struct spw_slo slo;
 
 	slo_open(&slo, 20000);
@@ -265,7 +265,7 @@ static void without_a_core(void **state SPW_UNUSED)
 	settled = spw_slo_now(&slo);
 	away = measure(settled, 1e5);
 	away.value_ns *= 20;
-	away.away_ns = INTERVAL_NS / 100;
+	away.preempted_ns = INTERVAL_NS / 100;
 	for (uint32_t i = 0; i < 17; i++) {
 		assert_int_equal(spw_slo_next(&slo, &away).why, SPW_SLO_STAY);
 		assert_int_equal(spw_slo_now(&slo).burst, settled.burst);
@@ -277,25 +277,26 @@ static void without_a_core(void **state SPW_UNUSED)
 /* 1 M frames/s for 0.2 s; 3 ms without a core explain what came in twice that, and no more. */
 static void losses_are_divided(void **state SPW_UNUSED)
 {
-	struct spw_slo_seen seen = {.took_ns = 200000000, .frames = 200000, .away_ns = 3000000};
+	struct spw_slo_sample sample = {
+		.took_ns = 200000000, .frames = 200000, .preempted_ns = 3000000};
 
-	spw_slo_lost(&seen, 6000);
-	assert_int_equal(seen.lost, 0);
-	assert_int_equal(seen.lost_away, 6000);
-	spw_slo_lost(&seen, 100000);
-	assert_int_equal(seen.lost, 94000);
-	assert_int_equal(seen.lost_away, 6000);
-	seen.away_ns = 0;
-	spw_slo_lost(&seen, 1);
-	assert_int_equal(seen.lost, 1);
-	assert_int_equal(seen.lost_away, 0);
+	spw_slo_lost(&sample, 6000);
+	assert_int_equal(sample.lost, 0);
+	assert_int_equal(sample.lost_preempted, 6000);
+	spw_slo_lost(&sample, 100000);
+	assert_int_equal(sample.lost, 94000);
+	assert_int_equal(sample.lost_preempted, 6000);
+	sample.preempted_ns = 0;
+	spw_slo_lost(&sample, 1);
+	assert_int_equal(sample.lost, 1);
+	assert_int_equal(sample.lost_preempted, 0);
 }
 
 static void reads_back(void **state SPW_UNUSED)
 {
 	struct spw_slo_setting setting;
 	struct spw_slo_known known;
-	struct spw_slo_seen none = {.took_ns = 1};
+	struct spw_slo_sample none = {.took_ns = 1};
 	struct spw_slo slo;
 	uint32_t cnt = 0;
 

@@ -77,8 +77,8 @@ static void rig_open(struct rig *rig, const struct ways *ways, bool record)
 	tc.memory.kind = ways == &gpu ? SPW_MEM_CUDA_HOST : SPW_MEM_HOST;
 	tc.memory.slots = 1024;
 	tc.memory.slot_bytes = 2000;
-	memcpy(tc.exec.way, ways->way, sizeof(tc.exec.way));
-	tc.exec.way_cnt = ways->cnt;
+	memcpy(tc.exec.backend, ways->way, sizeof(tc.exec.backend));
+	tc.exec.backend_cnt = ways->cnt;
 	tc.exec.life_ms = ways == &gpu ? LIFE_MS : 0;
 	assert_int_equal(spw_handler_open("crc32c", &tc.exec.handler), 0);
 	tc.pipe.burst = 64;
@@ -86,9 +86,9 @@ static void rig_open(struct rig *rig, const struct ways *ways, bool record)
 	tc.pipe.slow_ns = record ? 20000 : 0;
 	if (spw_topo_open(&rig->topo, &tc) || spw_topo_start(&rig->topo))
 		fail_msg("%s", spw_err_text());
-	assert_int_equal(rig->topo.way_cnt, ways->cnt);
+	assert_int_equal(rig->topo.backend_cnt, ways->cnt);
 	for (uint32_t w = 0; w < ways->cnt; w++)
-		assert_int_equal(rig->topo.way[w].kind, ways->way[w].kind);
+		assert_int_equal(rig->topo.backend[w].kind, ways->way[w].kind);
 }
 
 /* A millisecond's turn of the control thread, and shorter. */
@@ -104,17 +104,17 @@ static bool rest_ended(struct rig *rig)
 {
 	uint32_t ended = 0, rests = 0;
 
-	for (uint32_t w = 0; w < rig->topo.way_cnt; w++) {
-		rests += rig->topo.way[w].rests;
-		ended += rig->topo.way[w].rests && !spw_exec_stop(rig->topo.way[w].exec, 0);
+	for (uint32_t w = 0; w < rig->topo.backend_cnt; w++) {
+		rests += rig->topo.backend[w].rests;
+		ended += rig->topo.backend[w].rests && !spw_exec_stop(rig->topo.backend[w].exec, 0);
 	}
-	return ended == rests && rests == rig->topo.way_cnt - 1;
+	return ended == rests && rests == rig->topo.backend_cnt - 1;
 }
 
 /* The thread of a way is there only while that way is in use. */
 static void rest(struct rig *rig, uint32_t way)
 {
-	const uint32_t threads = rig->topo.way[way].kind == SPW_EXEC_CPU;
+	const uint32_t threads = rig->topo.backend[way].kind == SPW_EXEC_CPU;
 	uint32_t naps = 0;
 
 	spw_topo_rest(&rig->topo, way);
@@ -154,8 +154,8 @@ static uint64_t executed(struct rig *rig)
 	struct spw_exec_stat stat;
 	uint64_t frames = 0;
 
-	for (uint32_t w = 0; w < rig->topo.way_cnt; w++) {
-		spw_exec_stat(rig->topo.way[w].exec, &stat);
+	for (uint32_t w = 0; w < rig->topo.backend_cnt; w++) {
+		spw_exec_stat(rig->topo.backend[w].exec, &stat);
 		assert_true(stat.frames > 0);
 		frames += stat.frames;
 	}
@@ -224,15 +224,15 @@ static void gpu_runs_one(void **state SPW_UNUSED)
 
 static void gpu_names(void **state SPW_UNUSED)
 {
-	char name[SPW_TOPO_WAY_NAME_BYTES];
+	char name[SPW_TOPO_BACKEND_NAME_BYTES];
 	struct rig rig;
 
 	rig_open(&rig, &gpu, true);
-	assert_string_equal(rig.topo.way[0].name, "inline");
-	assert_string_equal(rig.topo.way[2].name, "cuda-persistent, 1 CTA");
-	assert_true(rig.topo.way[3].ctas > 1);
-	snprintf(name, sizeof(name), "cuda-persistent, %u CTAs", rig.topo.way[3].ctas);
-	assert_string_equal(rig.topo.way[3].name, name);
+	assert_string_equal(rig.topo.backend[0].name, "inline");
+	assert_string_equal(rig.topo.backend[2].name, "cuda-persistent, 1 CTA");
+	assert_true(rig.topo.backend[3].ctas > 1);
+	snprintf(name, sizeof(name), "cuda-persistent, %u CTAs", rig.topo.backend[3].ctas);
+	assert_string_equal(rig.topo.backend[3].name, name);
 	assert_int_equal(spw_topo_stop(&rig.topo, 5000, &(struct spw_topo_end){0}), 0);
 	assert_int_equal(spw_topo_close(&rig.topo), 0);
 }
