@@ -13,8 +13,8 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
-#define FIRST_PAIRS 8u
-#define READ_NAP_NS 50000 /* between two first readings */
+#define FIRST_PAIRS   8u
+#define READ_PAUSE_NS 50000 /* between two first readings */
 
 /* A second of first readings: a software NIC publishes its clock only while it has a core, every 2
  * ms if idle. */
@@ -37,7 +37,7 @@ int spw_port_clock_pair(struct spw_clock_feed *feed, struct spw_port *port,
 int spw_port_clock_open(struct spw_clock_feed *feed_out, struct spw_port *port,
 			const struct spw_tsc *tsc)
 {
-	const struct timespec nap = {.tv_nsec = READ_NAP_NS};
+	const struct timespec pause = {.tv_nsec = READ_PAUSE_NS};
 	int rc;
 
 	memset(feed_out, 0, sizeof(*feed_out));
@@ -51,7 +51,7 @@ int spw_port_clock_open(struct spw_clock_feed *feed_out, struct spw_port *port,
 	     read++) {
 		rc = spw_port_clock_pair(feed_out, port, tsc);
 		if (rc < 0)
-			nanosleep(&nap, NULL);
+			nanosleep(&pause, NULL);
 	}
 	if (!feed_out->on)
 		spw_warn("port %s: its clock cannot be read, frames go without its stamps: %s",

@@ -15,8 +15,8 @@
 
 #include "base/spw_err.h"
 
-#define NAP_NS  100000
-#define NAP_MAX 20000u /* 2 s and more */
+#define PAUSE_NS  100000
+#define PAUSE_MAX 20000u /* 2 s and more */
 
 /* A queue with an SRQ knows that its QP has no more receives by polling them. */
 static void port_peer_poll_off(struct spw_port_queue *pq)
@@ -36,15 +36,15 @@ typedef int step_fn(struct spw_peer_conn *conn, uint32_t peer);
 static int port_peer_steps(step_fn *step, struct spw_peer_conn *conn, uint16_t queue,
 			   struct spw_port_queue *pq)
 {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	int rc = -EAGAIN;
 
-	for (uint32_t i = 0; rc == -EAGAIN && i < NAP_MAX; i++) {
+	for (uint32_t i = 0; rc == -EAGAIN && i < PAUSE_MAX; i++) {
 		rc = step(conn, queue);
 		port_peer_poll_off(pq);
 		spw_port_events(pq, NULL, 0);
 		if (i > 2)
-			nanosleep(&nap, NULL);
+			nanosleep(&pause, NULL);
 	}
 	return rc;
 }

@@ -10,7 +10,7 @@
 #include "pool/spw_pool.h"
 #include "peer/spw_peer.h"
 
-/* Purpose: slots [first, first + cnt) leave the pool, or go back to it: those of all peers of a
+/* Purpose: slots [first, first + cnt) leave the pool, or return to it: those of all peers of a
  *          queue.
  * Errors:  -EBUSY: somebody else has some of them; -ENOMEM.
  * Thread:  setup */

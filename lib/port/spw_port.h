@@ -5,8 +5,8 @@
  * any RDMA device by ibv_poll_cq, and synthetic sources. Pipe, executors and recorder know a port
  * only through this header; docs/070-adding-a-driver.md says how to write a driver.
  *
- * The life of a slot. A port queue owns the slots of its pool. rx_burst LENDS slots with frames,
- * lend_burst lends empty ones. The borrower may read and write the bytes and owes each slot back
+ * The path of a slot. A port queue owns the slots of its pool. rx_burst LENDS slots with frames,
+ * lend_burst lends empty ones. The borrower may read and write the bytes and must release each slot
  * exactly once, either by release_burst or by a tx_burst that accepted it. Slots that tx_burst
  * accepted return to the pool by themselves, when the device has sent them.
  *
@@ -17,7 +17,7 @@
  *   counted in  pool.free_cnt  spw_port_slots.in_rx     .lent             .in_tx
  *
  * At every moment free_cnt + in_rx + lent + in_tx = slot_cnt; a run that ends otherwise has failed.
- * Slots come back in any order, so drivers keep slot_of[pos & mask] beside their rings.
+ * Slots return in any order, so drivers keep slot_of[pos & mask] beside their rings.
  *
  * Sizes. A slot may hold 64 bytes or 64 MiB; nothing assumes a size class. A frame that needs
  * several segments is dropped by the driver and counted too_long. A striding buffer is one WQE of
@@ -93,7 +93,7 @@ struct spw_port_raw; /* port/spw_port_raw.h */
 struct spw_port_queue {
 	/* Purpose: lends up to cnt received frames. Never waits.
 	 * Shape:   cnt 1 .. SPW_BURST_MAX. Fills desc[0 .. returned - 1], region and port included.
-	 * Owner:   the caller owes each slot back; desc is the caller's.
+	 * Owner:   the caller must release each slot; desc is the caller's.
 	 * Order:   the bytes of every lent frame are readable on return: the driver issues
 	 *          spw_dma_from_device, or the PMD its own acquire. Partner: the device, which
 	 *          writes a frame before its completion.
@@ -174,7 +174,7 @@ struct spw_port;
 
 /* One of the ports that a port is made of. Totals since start. */
 struct spw_port_rail {
-	const struct spw_port *port; /* its name and driver; of the same life as the whole */
+	const struct spw_port *port; /* its name and driver; lives as long as the whole */
 	struct spw_port_stat stat;   /* the rail's own */
 	/* What the whole counted of this rail. polled = lent + late + duplicate + flushed + parked
 	 * now, over all rails. */
@@ -217,7 +217,7 @@ struct spw_port_driver {
 	void (*close)(struct spw_port *port);
 };
 
-/* Embedded first in each driver's own struct (spw_container_of goes back). */
+/* Embedded first in each driver's own struct (spw_container_of finds it). */
 struct spw_port {
 	const struct spw_port_driver *driver;
 	char name[64];  /* for tables: "memif0", "mlx5_0" */
@@ -271,7 +271,7 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
  * Order:   after queue_setup of every queue, before start. All slots are back when start is called;
  *          start ends the loop, and forgets what was counted in it.
  * Thread:  setup
- * Returns: how many frames may be under way at once, 1 ..
+ * Returns: how many frames may be in flight at once, 1 ..
  * Errors:  -ENOTSUP the port cannot send to itself (the text is one clause); others of the driver.
  */
 int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out);

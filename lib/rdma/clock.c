@@ -29,8 +29,8 @@
 #include "rdma/spw_rdma.h"
 
 #define CLOCK_TRIES 10u /* enough to distinguish a register from a page */
-#define CLOCK_READS                                                                            \
-	2000u /* about 150 us: a software device that naps shows its clock every 2 ms, and who \
+#define CLOCK_READS                                                                              \
+	2000u /* about 150 us: a software device that sleeps shows its clock every 2 ms, and who \
 		 asks may ask again */
 
 static int rdma_clock_read_page(void *arg, uint64_t *value_out)

@@ -157,7 +157,7 @@ static uint64_t rdma_ctl_clock_turn(struct rdma_ctl *ctl, int slept_ms)
 static void *rdma_ctl_run(void *arg)
 {
 	struct rdma_ctl *ctl = arg;
-	const struct timespec nap = {.tv_nsec = RETRY_MS * 1000000};
+	const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000};
 	struct pollfd fd[RDMA_CTL_FD_MAX];
 	uint64_t drop;
 
@@ -174,7 +174,7 @@ static void *rdma_ctl_run(void *arg)
 						 fd + 2, RDMA_CTL_FD_MAX - 2, &timeout_ms);
 		if (poll(fd, n, timeout_ms) < 0) {
 			if (errno != EINTR) /* the kernel has no memory just now */
-				nanosleep(&nap, NULL);
+				nanosleep(&pause, NULL);
 			continue;
 		}
 		(void)rdma_ctl_clock_turn(ctl, timeout_ms);

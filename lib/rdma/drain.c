@@ -12,7 +12,7 @@
 #include "rdma/spw_rdma_drain.h"
 
 #define DRAIN_NS 200000000ull
-#define NAP_NS   100000
+#define PAUSE_NS 100000
 
 bool rdma_drain_is_over(const struct rdma_dev *dev, struct rdma_drain *drain)
 {
@@ -23,12 +23,12 @@ bool rdma_drain_is_over(const struct rdma_dev *dev, struct rdma_drain *drain)
 	return drain->spent_tsc >= spw_tsc_from_ns(&dev->tsc, DRAIN_NS);
 }
 
-bool rdma_drain_nap(const struct rdma_dev *dev, struct rdma_drain *drain)
+bool rdma_drain_wait(const struct rdma_dev *dev, struct rdma_drain *drain)
 {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 
 	if (rdma_drain_is_over(dev, drain))
 		return false;
-	nanosleep(&nap, NULL);
+	nanosleep(&pause, NULL);
 	return true;
 }

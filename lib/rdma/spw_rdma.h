@@ -72,7 +72,7 @@ int rdma_dev_open(const char *name, uint8_t port_num, struct rdma_dev *dev_out);
 void rdma_dev_close(struct rdma_dev *dev);
 
 /* What a user does about a device that is gone: a context of it never works again, even if a device
- * of the same name comes back, as on a DGX Spark when a cable is put back. */
+ * of the same name appears again, as on a DGX Spark when a cable is plugged in again. */
 #define RDMA_GONE_TEXT "the device failed or was removed: restart this program when it is back"
 
 /* Purpose: reads the state of the port again.

@@ -24,8 +24,8 @@ struct rdma_drain {
  * Thread: the owner of *drain. */
 bool rdma_drain_is_over(const struct rdma_dev *dev, struct rdma_drain *drain);
 /* Purpose: as rdma_drain_is_over, for a thread that has nothing else to do: sleeps for 100 us.
- * Returns: false, without a nap, if the time is over.
+ * Returns: false, without a pause, if the time is over.
  * Thread: setup. */
-bool rdma_drain_nap(const struct rdma_dev *dev, struct rdma_drain *drain);
+bool rdma_drain_wait(const struct rdma_dev *dev, struct rdma_drain *drain);
 
 #endif

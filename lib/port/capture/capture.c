@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The life of a capture and the calls that it puts in front of a driver's. app/spinwire opens it
- * between the topology and the start of the ports; the calls below run on the lcore, everything
- * else on the control thread.
+ * A capture from open to close, and the calls that it puts in front of a driver's. app/spinwire
+ * opens it between the topology and the start of the ports; the calls below run on the lcore,
+ * everything else on the control thread.
  *
  * Before changing it: rx_burst is the data path. What it does for a frame is one copy of at most
  * snap_bytes and one ring entry; nothing in it waits, and the counters are the lcore's own.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the two sides of a capture share: capture.c (life, and the lcore's calls) and writer.c (the
- * thread that writes).
+ * What the two sides of a capture share: capture.c (open to close, and the lcore's calls) and
+ * writer.c (the thread that writes).
  */
 #ifndef CAPTURE_H
 #define CAPTURE_H

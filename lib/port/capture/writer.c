@@ -13,7 +13,7 @@
 #include "base/spw_log.h"
 #include "capture.h"
 
-#define NAP_NS       1000000
+#define PAUSE_NS     1000000
 #define NIC_MAP_NS   20000000ull
 #define WALL_PAIR_NS 1000000000ull
 #define BLOCK_EXTRA                                                                  \
@@ -126,7 +126,7 @@ static void capture_report_disk(struct spw_capture *cap, int rc)
 
 void *capture_writer_main(void *arg)
 {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	struct spw_capture *cap = arg;
 
 	/* [CAP2 acquire, pairs with CAP1 in spw_capture_stop: the drain below reads every frame of
@@ -136,7 +136,7 @@ void *capture_writer_main(void *arg)
 		if (capture_drain_all(cap))
 			continue;
 		capture_report_disk(cap, spw_pcapng_flush(cap->file));
-		nanosleep(&nap, NULL);
+		nanosleep(&pause, NULL);
 	}
 	while (capture_drain_all(cap))
 		;

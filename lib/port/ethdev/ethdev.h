@@ -28,7 +28,7 @@ struct ethdev_fact {
 	bool rx_copies;    /* the PMD itself copies each frame into the mbuf */
 	bool alloc_on_rx;  /* mbufs are taken from the pool in the receive call, none are posted
 			      before */
-	bool forgets;      /* statistics go back to 0 when the peer leaves */
+	bool resets;       /* statistics restart at 0 when the peer leaves */
 	bool any_mtu;      /* the PMD has no MTU of its own and refuses to set one */
 	const char *source;
 };

@@ -13,7 +13,7 @@ static const struct ethdev_fact fact_table[] = {
 	{.pmd = "net_memif",
 	 .rx_copies = true,
 	 .alloc_on_rx = true,
-	 .forgets = true,
+	 .resets = true,
 	 .any_mtu = true,
 	 .source = "memif/rte_eth_memif.c: eth_memif_rx copies from the shared buffer; a full ring "
 		   "is known to the sender "
@@ -51,7 +51,7 @@ static const struct ethdev_fact fact_table[] = {
 	{.pmd = "net_vhost",
 	 .rx_copies = true,
 	 .alloc_on_rx = true,
-	 .forgets = true,
+	 .resets = true,
 	 .any_mtu = true,
 	 .source = "vhost/rte_eth_vhost.c: rte_vhost_dequeue_burst copies; a full ring is known to "
 		   "the guest only"},

@@ -144,7 +144,7 @@ static void memif_gates_open(void)
 			ethdev_gate_open(&ep->queue[i]);
 }
 
-/* EAL's interrupt thread, in place of net_memif's callback. After fn w may be gone. */
+/* EAL's interrupt thread, in place of net_memif's callback. After fn w may be freed. */
 static void memif_run(void *arg)
 {
 	struct watch *w = arg;
@@ -160,7 +160,7 @@ static void memif_run(void *arg)
 	pthread_mutex_unlock(&ctl);
 }
 
-/* EAL's interrupt thread, under its lock: the registration is gone. */
+/* EAL's interrupt thread, under its lock: the registration has ended. */
 static void memif_removed(struct rte_intr_handle *handle, void *arg)
 {
 	struct watch *w = arg;
@@ -275,13 +275,13 @@ static void memif_on_alarm(void *arg SPW_UNUSED)
 /* Waits until EAL's interrupt thread has ended its present callback: alarms run in that thread. */
 static void memif_settle(void)
 {
-	const struct timespec nap = {.tv_nsec = 1000000};
+	const struct timespec pause = {.tv_nsec = 1000000};
 	uint32_t before = spw_thr_load_acq(&alarms); /* [P6 acquire, pairs with P5] */
 
 	if (rte_eal_alarm_set(1, memif_on_alarm, NULL))
 		return;
 	for (int ms = 0; ms < SETTLE_MS && spw_thr_load_acq(&alarms) == before; ms++)
-		nanosleep(&nap, NULL);
+		nanosleep(&pause, NULL);
 }
 
 /* What net_memif leaves registered: its listener, and connections that named no interface yet. */

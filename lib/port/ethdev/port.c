@@ -54,7 +54,7 @@ static int ethdev_need(const struct spw_port_spec *spec, struct spw_port_need *n
 	return rc;
 }
 
-/* Also the way out of a failed open: each step undoes what is there and skips what is not. */
+/* Also undoes a failed open: each step undoes what is there and skips what is not. */
 static void ethdev_close(struct spw_port *port)
 {
 	struct ethdev_port *ep = ethdev_of(port);

@@ -30,7 +30,7 @@
 
 /* ---- counters ---- */
 
-/* Counters of some PMDs go back when a peer leaves or the device restarts; a total must not. */
+/* Some PMDs count from 0 again when a peer leaves or the device restarts; a total must not. */
 static void ethdev_keep_highest(uint64_t *highest, uint64_t now)
 {
 	if (now > spw_thr_load_rlx(highest))
@@ -76,10 +76,10 @@ void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat)
 	/* The PMD's own count is the wire's. For one that resets its counters it is what was handed
 	 * over. */
 	stat->wire_frames =
-		(ep->fact->forgets ? raw : spw_thr_load_rlx(&ep->last.ipackets)) + missed;
+		(ep->fact->resets ? raw : spw_thr_load_rlx(&ep->last.ipackets)) + missed;
 	stat->missed_frames = missed;
 	stat->missed_known = ep->missed_known;
-	if (!ep->fact->forgets) {
+	if (!ep->fact->resets) {
 		stat->tx_frames = spw_thr_load_rlx(&ep->last.opackets);
 		if (spw_thr_load_rlx(&ep->last.obytes)) /* net_null and net_ring count no bytes */
 			stat->tx_bytes = spw_thr_load_rlx(&ep->last.obytes);

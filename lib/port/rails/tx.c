@@ -3,7 +3,7 @@
  *
  * Sending and returning slots: each to the rail it belongs to.
  *
- *   received there, rail is up      its home: the echo of a frame goes back where it came from
+ *   received there, rail is up      its home: the echo of a frame returns to its source
  *   received there, rail is down    a frame goes over another rail; a message cannot, its slot is
  *                                   memory of that rail's peer
  *   lent empty                      by flow, or the next rail in turn

@@ -42,7 +42,7 @@ static void test_a_silent_device_is_given_up(void **state)
 	unsigned polls = 0;
 
 	(void)state;
-	while (rdma_drain_nap(&dev, &drain))
+	while (rdma_drain_wait(&dev, &drain))
 		polls++;
 	assert_true(polls >= POLLS);
 	assert_true(rdma_drain_is_over(&dev, &drain));

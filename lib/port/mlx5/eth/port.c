@@ -317,7 +317,7 @@ static void mlx5_eth_tx_wait(struct mlx5_eth_queue_ctl *eq)
 	bool more = true;
 
 	while (more && eq->q.sq_ci != eq->q.sq_pi && eq->q.tx_err.state == MLX5_ERR_NONE) {
-		more = rdma_drain_nap(&eq->port->dev.rdma, &drain);
+		more = rdma_drain_wait(&eq->port->dev.rdma, &drain);
 		mlx5_eth_tx_reap(&eq->q);
 	}
 }

@@ -103,7 +103,7 @@ struct mlx5_eth_queue {
 	uint16_t index;
 } SPW_ALIGNED(64);
 
-/* ---- life of a queue ----
+/* ---- set up, arm, disarm, tear down ----
  *
  *   init ─► arm ─► [bursts, events] ─► (objects reset by the creator) ─► drain ─► disarm ─► fini
  */

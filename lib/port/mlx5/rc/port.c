@@ -4,7 +4,7 @@
  * The mlx5 driver's calls for mode=rc: open, set up, start, stop, counters (port/spw_port.h has the
  * contracts).
  *
- * Where the peers' slots are (enum mlx5_rc_slots_at), so that every way out returns them once:
+ * Where the peers' slots are (enum mlx5_rc_slots_at), so that each exit returns them once:
  *
  *   pool --mlx5_rc_peers_setup--> taken --mlx5_rc_lay--> in the queue --mlx5_rc_slots_to_pool-->
  * pool
@@ -85,7 +85,7 @@ static void mlx5_rc_slots_to_pool(struct mlx5_rc_queue_ctl *rq)
 	rq->slots_at = SLOTS_IN_POOL;
 }
 
-/* Also the way out of a failed open, so every step accepts what was not made. The objects are freed
+/* Also undoes a failed open, so every step accepts what was not made. The objects are freed
  * before the connections: a QP refers to a peer's PD, which lib/peer owns. */
 static void mlx5_rc_close(struct spw_port *port)
 {
@@ -314,7 +314,7 @@ static void mlx5_rc_send_out(struct mlx5_rc_queue_ctl *rq)
 	bool more = true;
 
 	while (more && rq->q.in_tx_cnt) {
-		more = rdma_drain_nap(&rq->port->dev.rdma, &drain);
+		more = rdma_drain_wait(&rq->port->dev.rdma, &drain);
 		mlx5_rc_reap(&rq->q);
 	}
 }

@@ -13,7 +13,7 @@
  *   qpn -> peer in one multiplication     mlx5_rc_find_build; unknown QPs find the nobody peer
  *   a WQE's constant fields are written   a refill stores the address only
  *
- * Life of a peer in this file, between the states of spw_peer_side.h:
+ * What this file does to a peer, between the states of spw_peer_side.h:
  *
  *   mlx5_rc_attach   once: its rings, tables, slots          side DOWN
  *   mlx5_rc_post     keys, credits; receives posted          DOWN -> POSTED

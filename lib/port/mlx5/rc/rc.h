@@ -113,7 +113,7 @@ void mlx5_rc_obj_free(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
  * was, and obj the caller's. Thread: setup; owner during recovery. Errors: -ENOMEM, -EINVAL. */
 int mlx5_rc_lay(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
 
-/* ---- rc/turn.c: the owner's turns in the life of a peer ---- */
+/* ---- rc/turn.c: the owner's turns in the states of a peer ---- */
 
 /* spw_port_queue.events. */
 uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt);

@@ -181,7 +181,7 @@ void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq)
 		mlx5_rc_mark(&rq->q, &rq->q.peer[i]);
 	}
 	do {
-		more = rdma_drain_nap(&rq->port->dev.rdma, &drain);
+		more = rdma_drain_wait(&rq->port->dev.rdma, &drain);
 		mlx5_rc_discard_messages(&rq->q, pq);
 		mlx5_rc_reap(&rq->q);
 	} while (more && !mlx5_rc_drain_is_over(&rq->q));

@@ -33,7 +33,7 @@ static struct verbs_eth_port *verbs_eth_of(struct spw_port *port)
 
 static int verbs_eth_stop(struct spw_port *port);
 
-/* Also the way out of a failed open. */
+/* Also undoes a failed open. */
 static void verbs_eth_close(struct spw_port *port)
 {
 	struct verbs_eth_port *ep = verbs_eth_of(port);
@@ -232,7 +232,7 @@ static int verbs_eth_queue_stop(struct verbs_eth_queue *q)
 	int rc, rc_tx;
 
 	while (more && q->sq_pi != q->sq_ci && !q->tx_fault.bad) {
-		more = rdma_drain_nap(&q->port->dev, &drain);
+		more = rdma_drain_wait(&q->port->dev, &drain);
 		verbs_eth_reap(q);
 	}
 	rc_tx = verbs_eth_tx_reset(q);

@@ -39,20 +39,20 @@ SPW_COLD void verbs_eth_fault(struct verbs_eth_queue *q, struct verbs_eth_fault 
 }
 
 static uint16_t verbs_eth_fault_report(const struct verbs_eth_queue *q,
-				       const struct verbs_eth_fault *fault, const char *way,
+				       const struct verbs_eth_fault *fault, const char *direction,
 				       enum spw_port_event_kind kind, struct spw_port_event *event)
 {
 	*event = (struct spw_port_event){.kind = kind, .queue = q->index, .code = fault->status};
 	if (kind == SPW_PORT_EVENT_QUEUE_BACK) {
 		event->outage_ns =
 			spw_tsc_to_ns(&q->port->dev.tsc, spw_tsc_now() - fault->since_tsc);
-		snprintf(event->text, sizeof(event->text), "%s queue: back after %llu us", way,
-			 (unsigned long long)event->outage_ns / 1000);
+		snprintf(event->text, sizeof(event->text), "%s queue: back after %llu us",
+			 direction, (unsigned long long)event->outage_ns / 1000);
 	} else if (kind == SPW_PORT_EVENT_DEVICE_GONE) {
 		snprintf(event->text, sizeof(event->text), "%s queue cannot be recovered: %.60s",
-			 way, spw_err_text());
+			 direction, spw_err_text());
 	} else {
-		snprintf(event->text, sizeof(event->text), "%s queue: %s", way,
+		snprintf(event->text, sizeof(event->text), "%s queue: %s", direction,
 			 fault->what ? fault->what
 				     : ibv_wc_status_str((enum ibv_wc_status)fault->status));
 	}
@@ -88,14 +88,14 @@ static int verbs_eth_recover_tx(struct verbs_eth_queue *q)
 
 static SPW_COLD uint16_t verbs_eth_recover(struct verbs_eth_queue *q, struct verbs_eth_fault *fault,
 					   int (*restart)(struct verbs_eth_queue *q),
-					   const char *way, struct spw_port_event *event,
+					   const char *direction, struct spw_port_event *event,
 					   uint16_t cnt)
 {
 	uint16_t n = 0;
 	bool known;
 
 	if (!fault->reported && cnt) {
-		n = verbs_eth_fault_report(q, fault, way, SPW_PORT_EVENT_QUEUE_ERROR, event);
+		n = verbs_eth_fault_report(q, fault, direction, SPW_PORT_EVENT_QUEUE_ERROR, event);
 		fault->reported = true;
 	}
 	if (n == cnt || fault->tries > RECOVER_TRIES)
@@ -103,13 +103,13 @@ static SPW_COLD uint16_t verbs_eth_recover(struct verbs_eth_queue *q, struct ver
 	known = fault->status || fault->side.recreate;
 	if (restart(q)) {
 		if (++fault->tries > RECOVER_TRIES)
-			n += verbs_eth_fault_report(q, fault, way, SPW_PORT_EVENT_DEVICE_GONE,
+			n += verbs_eth_fault_report(q, fault, direction, SPW_PORT_EVENT_DEVICE_GONE,
 						    &event[n]);
 		return n;
 	}
 	spw_thr_count(&q->stat.err[SPW_PORT_ERR_queue_reset], 1);
 	rdma_side_recovered(&fault->side, known);
-	n += verbs_eth_fault_report(q, fault, way, SPW_PORT_EVENT_QUEUE_BACK, &event[n]);
+	n += verbs_eth_fault_report(q, fault, direction, SPW_PORT_EVENT_QUEUE_BACK, &event[n]);
 	fault->bad = false;
 	return n;
 }

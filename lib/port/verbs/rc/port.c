@@ -42,7 +42,7 @@ static void verbs_rc_log_errors(const struct spw_port *port, const struct verbs_
 				 ibv_wc_status_str((enum ibv_wc_status)i));
 }
 
-/* Also the way out of a failed open or set-up. q->port marks queues that were set up. The secret is
+/* Also undoes a failed open or set-up. q->port marks queues that were set up. The secret is
  * wiped in this copy of conf; lib/peer wipes its own. */
 static void verbs_rc_close(struct spw_port *port)
 {
@@ -244,7 +244,7 @@ static void verbs_rc_drain(struct verbs_rc_queue *q)
 		verbs_rc_flush(q, &q->peer[i]);
 	}
 	while (more && verbs_rc_is_out(q)) {
-		more = rdma_drain_nap(&q->port->dev, &end);
+		more = rdma_drain_wait(&q->port->dev, &end);
 		verbs_rc_rx(q, desc, SPW_BURST_MAX);
 		verbs_rc_reap(q);
 	}

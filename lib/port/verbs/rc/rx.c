@@ -108,7 +108,7 @@ struct again {
 };
 
 /* A receive that is posted again is a credit that may be advertised again; of a peer that is gone,
- * only the slot goes back into the SRQ. */
+ * only the slot returns to the SRQ. */
 static void verbs_rc_post_again(struct verbs_rc_queue *q, struct again *a)
 {
 	struct verbs_rc_peer *p = a->peer;
