@@ -45,19 +45,6 @@ const char *spw_exec_kind_name(enum spw_exec_kind kind)
 	return (unsigned)kind < SPW_EXEC_KIND_CNT ? kind_name[kind] : "unknown";
 }
 
-int spw_exec_kind_parse(const char *name, enum spw_exec_kind *kind_out)
-{
-	for (unsigned i = 0; i < SPW_EXEC_KIND_CNT; i++)
-		if (!strcmp(name, kind_name[i])) {
-			*kind_out = (enum spw_exec_kind)i;
-			return 0;
-		}
-	return spw_err(EINVAL,
-		       "executor %s: there are auto, inline, cpu, cuda-persistent, cuda-graph and "
-		       "cuda-launch",
-		       name);
-}
-
 int spw_exec_check(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt)
 {
 	char name[96];

@@ -48,11 +48,6 @@ enum spw_exec_kind {
 /* Purpose: the kind's name, as users write it. Thread: any. */
 const char *spw_exec_kind_name(enum spw_exec_kind kind);
 
-/* Purpose: the kind of that name.
- * Errors:  -EINVAL with a text that lists the names.
- * Thread:  setup. */
-int spw_exec_kind_parse(const char *name, enum spw_exec_kind *kind_out);
-
 struct spw_handler; /* exec/spw_handler.h */
 
 #define SPW_EXEC_WHY_BYTES 512

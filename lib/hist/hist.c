@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The cold half of the histogram: bucket bounds, the corrected record, sums and differences of
+ * The cold half of the histogram: bucket bounds, sums and differences of
  * whole histograms. The record of the data path is inline in spw_hist.h.
  *
  * Bucket numbers. The high bits of a number are the power of two (exp), the low 7 bits the place
@@ -30,35 +30,6 @@ uint64_t spw_hist_bucket_low(uint32_t bucket)
 uint64_t spw_hist_bucket_high(uint32_t bucket)
 {
 	return spw_hist_bucket_low(bucket + 1) - 1;
-}
-
-/* Coordinated omission: a closed loop that measured one long value was silent for the frames due
- * meanwhile. With a value v and the interval i between frames it adds v - i, v - 2i, ... down to i,
- * which are the waits of the frames that were not sent. Values that share a bucket are added at
- * once, so the cost is that of the buckets, not of the values. */
-void spw_hist_record_corrected(struct spw_hist *hist, uint64_t value, uint64_t n, uint64_t interval)
-{
-	uint64_t owed;
-
-	spw_hist_record(hist, value, n);
-	if (interval == 0 || value < 2 * interval || interval > UINT64_MAX / 2)
-		return;
-	owed = value - interval;
-	if (owed > SPW_HIST_VALUE_MAX) { /* all values in overflow at once */
-		uint64_t steps = (owed - SPW_HIST_VALUE_MAX - 1) / interval + 1;
-
-		spw_thr_count(&hist->overflow, steps * n);
-		owed -= steps * interval;
-	}
-	while (owed >= interval) { /* then all values of one bucket at a time */
-		uint64_t low = SPW_MAX(spw_hist_bucket_low(spw_hist_bucket(owed)), interval);
-		uint64_t steps = (owed - low) / interval + 1;
-
-		spw_thr_count(&hist->count[spw_hist_bucket(owed)], steps * n);
-		if (owed < steps * interval)
-			break;
-		owed -= steps * interval;
-	}
 }
 
 void spw_hist_merge(struct spw_hist *hist, const struct spw_hist *from)

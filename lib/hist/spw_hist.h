@@ -110,18 +110,6 @@ SPW_INLINE void spw_hist_bump_each(struct spw_hist *hist, const uint64_t *value,
 			spw_thr_count(&hist->count[spw_hist_bucket(value[i] + add)], 1);
 }
 
-/* Purpose: counts value n times, and the values that coordinated omission left out. A source that
- *   should have sent every `interval` but was blocked for `value` did not send the frames that
- *   would have measured value - interval, value - 2 * interval ... >= interval: these are counted
- *   too.
- * Shape: interval 0: no correction.
- * Cost: value / interval records, at most one for each bucket touched: not for the data path.
- * Thread: owner.
- * Source: HdrHistogram, recordValueWithExpectedInterval().
- */
-void spw_hist_record_corrected(struct spw_hist *hist, uint64_t value, uint64_t n,
-			       uint64_t interval);
-
 /* Purpose: adds the counts of `from` to hist.
  * Shape: `from` may be live; each of its counts is then as it was when it was read.
  * Thread: owner of hist.

@@ -132,24 +132,9 @@ const struct spw_plat_core *spw_plat_core_by_cpu(const struct spw_plat *plat, ui
 	return NULL;
 }
 
-const struct spw_plat_node *spw_plat_node_by_id(const struct spw_plat *plat, int32_t node)
-{
-	for (uint32_t i = 0; i < plat->node_cnt; i++)
-		if (plat->node[i].node == node)
-			return &plat->node[i];
-	return NULL;
-}
-
 const char *spw_plat_severity_name(enum spw_plat_severity severity)
 {
 	static const char *const name[] = {"note", "warn", "error"};
 
 	return name[severity];
-}
-
-const char *spw_plat_core_kind_name(enum spw_plat_core_kind kind)
-{
-	static const char *const name[] = {"only", "big", "little"};
-
-	return name[kind];
 }

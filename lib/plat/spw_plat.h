@@ -457,13 +457,6 @@ void spw_plat_free(struct spw_plat *plat);
  */
 const struct spw_plat_core *spw_plat_core_by_cpu(const struct spw_plat *plat, uint32_t cpu);
 
-/* Purpose: a NUMA node by its number.
- * Returns: NULL if there is none.
- * Lifetime: that of plat.
- * Thread: any.
- */
-const struct spw_plat_node *spw_plat_node_by_id(const struct spw_plat *plat, int32_t node);
-
 /* Purpose: what CUDA answers of one GPU alone, for lib/mem; its PCI address, NUMA node and what
  * NVML answers are not read. Cheap after the first call in a process. Thread: setup. Errors:
  * -ENODEV with the reason: no driver library, no such device.
@@ -476,13 +469,12 @@ int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out);
  */
 int spw_plat_count_read(const char *netdev, const char *name, uint64_t *value_out);
 
-/* Purpose: names as they are printed: "note", "big", "INTEGRATED".
+/* Purpose: names as they are printed: "note", "INTEGRATED".
  * Shape: a value of the enum.
  * Returns: static text.
  * Thread: any.
  */
 const char *spw_plat_severity_name(enum spw_plat_severity severity);
-const char *spw_plat_core_kind_name(enum spw_plat_core_kind kind);
 const char *spw_plat_gpu_attr_name(enum spw_plat_gpu_attr attr);
 
 #ifdef __cplusplus

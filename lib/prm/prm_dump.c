@@ -52,16 +52,6 @@ static void put_fields(struct out *o, const struct spw_prm_format *fmt, const vo
 	}
 }
 
-int spw_prm_dump(const struct spw_prm_format *fmt, const void *p, char *text, size_t size)
-{
-	struct out o = {text, size, 0};
-
-	if (size)
-		text[0] = '\0';
-	put_fields(&o, fmt, p);
-	return o.len;
-}
-
 /* Error CQEs have a layout of their own, and their syndrome is the reason that a user looks for. A
  * requester's CQE also names the operation that it completes. */
 int spw_prm_dump_cqe(const void *cqe, char *text, size_t size)

@@ -479,17 +479,12 @@ const char *spw_prm_syndrome_name(unsigned syndrome);
 unsigned spw_prm_syndrome_wc_status(unsigned syndrome);
 const char *spw_prm_syndrome_text(unsigned syndrome);
 
-/* Purpose: one object as "name=0xvalue" words: the fields that are not zero, no newline.
- * Shape: p has fmt->bytes; the text is cut to size and, if size > 0, always terminated.
+/* Purpose: a CQE as "name=0xvalue" words, the fields that are not zero, no newline: chooses the
+ *   format by the opcode and spells out opcode and syndrome: "REQ_ERR LOCAL_PROT_ERR (local
+ *   protection error) of SEND qpn=0x...".
+ * Shape: cqe has 64 bytes; the text is cut to size and, if size > 0, always terminated.
  * Returns: the length that the whole text needs, without the terminator.
  * Thread: any.
- */
-int spw_prm_dump(const struct spw_prm_format *fmt, const void *p, char *text, size_t size);
-
-/* Purpose: spw_prm_dump of a CQE: chooses the format by the opcode and spells out opcode and
- *   syndrome: "REQ_ERR LOCAL_PROT_ERR (local protection error) of SEND qpn=0x...".
- * Shape: cqe has 64 bytes.
- * Returns, Thread: as spw_prm_dump.
  */
 int spw_prm_dump_cqe(const void *cqe, char *text, size_t size);
 
@@ -499,7 +494,7 @@ enum spw_prm_transport { SPW_PRM_RC, SPW_PRM_UC, SPW_PRM_UD, SPW_PRM_RAW };
 /* Purpose: a whole send WQE: one line for ctrl, then one line for each segment.
  * Shape: wqe is contiguous (does not wrap at the end of its ring) and has `bytes` valid bytes; no
  *   more than ctrl's ds are shown. A segment beyond `bytes` is shown as "cut".
- * Returns, Thread: as spw_prm_dump.
+ * Returns, Thread: as spw_prm_dump_cqe.
  */
 int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport transport, char *text,
 		     size_t size);

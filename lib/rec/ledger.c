@@ -23,30 +23,14 @@
 
 enum side { SIDE_RX, SIDE_TX };
 
-#define DROP_ROW(prefix, name, side, text) {#name, SIDE_##side, text},
+#define DROP_ROW(prefix, name, side, text) {#name, SIDE_##side},
 
 static const struct {
 	const char *name;
 	enum side side;
-	const char *text;
 } drop_table[SPW_DROP_CNT] = {SPW_DROP_LIST(DROP_ROW, )};
 
 static const struct spw_enum_word edge_word[] = {SPW_ENUM_WORDS(SPW_EDGE)};
-
-const char *spw_drop_name(enum spw_drop drop)
-{
-	return drop_table[drop].name;
-}
-
-const char *spw_drop_text(enum spw_drop drop)
-{
-	return drop_table[drop].text;
-}
-
-bool spw_drop_is_tx(enum spw_drop drop)
-{
-	return drop_table[drop].side == SIDE_TX;
-}
 
 const char *spw_edge_name(enum spw_edge edge)
 {

@@ -46,12 +46,6 @@ extern "C" {
 
 enum spw_drop { SPW_ENUM(SPW_DROP) };
 
-/* Purpose: the reason's name and meaning as printed, and its side. Shape: drop below SPW_DROP_CNT.
- * Thread: any. */
-const char *spw_drop_name(enum spw_drop drop);
-const char *spw_drop_text(enum spw_drop drop);
-bool spw_drop_is_tx(enum spw_drop drop);
-
 #define SPW_LEDGER_REASON_MAX 16u
 
 /* The pipe's side, one per lcore; the owner adds with spw_ledger_add, anyone may sample. */

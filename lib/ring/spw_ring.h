@@ -136,18 +136,6 @@ SPW_INLINE void spw_ring_release(struct spw_ring *ring, uint32_t n)
 	spw_thr_store_rel(&ring->read_pos, ring->read_pos + n); /* [R2 release, pairs with R1] */
 }
 
-/* Purpose: samples how many entries are published and not yet released.
- * Returns: 0 .. entry_cnt; both positions may move during the call.
- * Thread: any.
- */
-SPW_INLINE uint32_t spw_ring_fill(const struct spw_ring *ring)
-{
-	uint64_t read_pos = spw_thr_load_rlx(&ring->read_pos);
-
-	return (uint32_t)SPW_MIN(spw_thr_load_rlx(&ring->write_pos) - read_pos,
-				 ring->producer.mask + 1);
-}
-
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../../gpu/exec_suite.h"
+#include "unit_exec.h"
 
 /* In front of libc's: no deadline may depend on the wall clock. */
 int clock_gettime(clockid_t clock, struct timespec *ts)
@@ -28,7 +29,7 @@ int main(int argc, char **argv)
 	struct suite suite = {.mem_bytes = SUITE_MEM_BYTES};
 	int failed;
 
-	if (argc < 2 || spw_exec_kind_parse(argv[1], &suite.kind)) {
+	if (argc < 2 || !unit_exec_kind(argv[1], &suite.kind)) {
 		fprintf(stderr, "usage: exec_cpu_test inline|cpu [test name pattern]\n");
 		return 1;
 	}

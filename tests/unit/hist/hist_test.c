@@ -204,39 +204,6 @@ static void lost_frames_have_no_latency(void **state)
 	assert_int_equal(spw_hist_percentile(&hist, 500000, 1000, &value), SPW_HIST_LOST);
 }
 
-/* The corrected record against its definition, value by value. */
-static void correction_counts_what_was_omitted(void **state)
-{
-	uint64_t seed = 13;
-
-	(void)state;
-	for (int k = 0; k < 3000; k++) {
-		uint64_t interval = 1 + unit_random_log(&seed, 20),
-			 value = unit_random_log(&seed, 24);
-		uint64_t n = 1 + unit_random(&seed) % 3;
-
-		if (k < 40)
-			value = interval * (uint64_t)k; /* exact multiples */
-		if (value / interval > 20000)
-			continue;
-		spw_hist_clear(&hist);
-		spw_hist_clear(&other);
-		spw_hist_record_corrected(&hist, value, n, interval);
-		spw_hist_record(&other, value, n);
-		for (uint64_t v = value; v >= 2 * interval; v -= interval)
-			spw_hist_record(&other, v - interval, n);
-		assert_memory_equal(&hist, &other, sizeof(hist));
-	}
-	spw_hist_clear(&hist);
-	spw_hist_record_corrected(&hist, 7000, 1, 0);
-	assert_int_equal(spw_hist_total(&hist), 1);
-	spw_hist_clear(&hist); /* beyond the range too: 2^42 down in steps of 2^38 is 16 values,
-				  2^39 .. 2^40 - 1 aside */
-	spw_hist_record_corrected(&hist, 1ull << 42, 1, 1ull << 38);
-	assert_int_equal(spw_hist_total(&hist), 16);
-	assert_int_equal(hist.overflow, 13);
-}
-
 /* Each step agrees with percentile, steps ascend, and the last is the maximum; with lost frames the
  * spectrum ends before them. */
 static void a_spectrum_ends_where_the_samples_end(void **state)
@@ -347,7 +314,6 @@ int main(void)
 		cmocka_unit_test(values_together_are_values_one_by_one),
 		cmocka_unit_test(the_ends_of_the_range),
 		cmocka_unit_test(lost_frames_have_no_latency),
-		cmocka_unit_test(correction_counts_what_was_omitted),
 		cmocka_unit_test(a_spectrum_ends_where_the_samples_end),
 		cmocka_unit_test(merge_adds),
 		cmocka_unit_test(intervals_add_up_to_the_whole),

@@ -34,7 +34,7 @@ static void hwloc_fills_what_sysfs_leaves_out(void **state)
 	assert_int_equal(core->l3_id, 0);
 	assert_int_not_equal(core->package, 9);
 	assert_int_equal(spw_plat_core_by_cpu(plat, 5)->package, -1);
-	assert_true(spw_plat_node_by_id(plat, 0)->mem_cache_bytes == 1ull << 30);
+	assert_true(plat->node[0].mem_cache_bytes == 1ull << 30);
 	assert_int_equal(nic(plat, "enp1s0f0np0")->node, 0);
 	assert_string_equal(nic(plat, "enp1s0f0np0")->near_cpus, "0-9");
 	assert_int_equal(nic(plat, "enp1s0f1np1")->node, -1);

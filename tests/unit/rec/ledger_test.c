@@ -169,11 +169,8 @@ static void every_reason_is_listed_once(void **state)
 	assert_int_equal(count, 5);
 	assert_string_equal(spw_ledger_drop(&ledger, 2, &count), "ring_full");
 	assert_int_equal(count, 24);
-	assert_true(spw_drop_is_tx(SPW_DROP_tx_full) && !spw_drop_is_tx(SPW_DROP_exec_lost));
-	assert_string_equal(spw_drop_name(SPW_DROP_stopping), "stopping");
 	assert_string_equal(spw_edge_name(SPW_EDGE_sent), "sent");
 	assert_non_null(strstr(spw_edge_text(SPW_EDGE_bad), "verdict"));
-	assert_non_null(strstr(spw_drop_text(SPW_DROP_ring_full), "executor"));
 }
 
 int main(void)

@@ -15,6 +15,12 @@
 static struct spw_ring ring;
 static uint64_t entry[64];
 
+/* Entries that are published and not yet released. */
+static uint32_t ring_fill(void)
+{
+	return (uint32_t)(ring.write_pos - ring.read_pos);
+}
+
 static void shapes_are_checked(void **state)
 {
 	(void)state;
@@ -31,14 +37,14 @@ static void full_and_empty_are_distinct(void **state)
 	assert_int_equal(spw_ring_room(&ring, 8), 8);
 	assert_int_equal(spw_ring_room(&ring, 3), 3);
 	spw_ring_publish(&ring, 8);
-	assert_int_equal(spw_ring_fill(&ring), 8);
+	assert_int_equal(ring_fill(), 8);
 	assert_int_equal(spw_ring_room(&ring, 1), 0);
 	assert_int_equal(spw_ring_ready(&ring, 5), 5);
 	spw_ring_release(&ring, 5);
 	assert_int_equal(spw_ring_room(&ring, 8), 5);
 	assert_int_equal(spw_ring_ready(&ring, 8), 3);
 	spw_ring_release(&ring, 3);
-	assert_int_equal(spw_ring_fill(&ring), 0);
+	assert_int_equal(ring_fill(), 0);
 }
 
 /* Random bursts against a count, with positions that run past 2^32 and past 2^64. */
@@ -70,7 +76,7 @@ static void positions_survive_any_wrap(void **state)
 						 read + k);
 			spw_ring_release(&ring, n);
 			read += n;
-			assert_int_equal(spw_ring_fill(&ring), written - read);
+			assert_int_equal(ring_fill(), written - read);
 		}
 		assert_true(written > 100000);
 	}
@@ -115,7 +121,7 @@ static void two_threads_share_an_index_ring(void **state)
 			sched_yield();
 	}
 	assert_int_equal(pthread_join(producer, NULL), 0);
-	assert_int_equal(spw_ring_fill(&ring), 0);
+	assert_int_equal(ring_fill(), 0);
 }
 
 int main(void)

@@ -15,6 +15,7 @@
 
 #include "exec/spw_litmus.h"
 #include "topo/spw_topo_litmus.h"
+#include "unit_exec.h"
 #include "unit_test.h"
 
 #define SLOTS     256u
@@ -444,7 +445,7 @@ int main(int argc, char **argv)
 	return 77;
 #endif
 
-	if (argc < 2 || spw_exec_kind_parse(argv[1], &executor))
+	if (argc < 2 || !unit_exec_kind(argv[1], &executor))
 		return 2;
 	has_nic = argc > 2;
 	port_text = has_nic ? argv[2] : port_text;
