@@ -75,6 +75,7 @@ def users_place():
         os.mkdir(place.own)
         os.chown(place.own, USER, USER)
         shutil.copytree(spwlab.TOOLS, place.tools)
+        shutil.copy(os.path.join(spwlab.TOOLS, "..", "meson.build"), place.top)  # has the version
         if not SANITIZED and spwlab.has_mlx5():
             for file in (spwlab.softhca_lib(), os.path.join(os.path.dirname(spwlab.softhca_lib()), "softhca-check")):
                 place.copy(file, "lib", "softhca")
