@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""examples/forward between spinwire-gen and itself: every frame comes back, once and whole, and every slot to its pool."""
+"""examples/forward between spinwire-gen and itself: every frame comes back, once and whole, every slot to its pool."""
 import os
 import signal
 
