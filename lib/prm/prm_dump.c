@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * CQEs and WQEs as text, and a log's hex dump back as bytes. Pure and cold; softhca's trace, error
- * reports and tests call it.
+ * CQEs and WQEs as text. Pure and cold; softhca's trace, error reports and tests call it.
  *
  * One line of "name=0xvalue" for each field that is not 0; a WQE has one line per segment. A text
  * that does not fit is cut, and the full length is returned, as snprintf does.
@@ -13,8 +12,6 @@
  *   WQE     ctrl | av (UD, 48) or eth + inline headers (raw) or raddr [+ atomic] | data, inline ...
  *           16 bytes each unless noted; ctrl.ds counts 16-byte units of the whole
  */
-#include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -30,7 +27,7 @@ struct out {
 };
 
 /* Once the buffer is full only the length grows. */
-static void SPW_PRINTF(2, 3) put(struct out *o, const char *fmt, ...)
+static void SPW_PRINTF(2, 3) dump_put(struct out *o, const char *fmt, ...)
 {
 	const size_t at = (size_t)o->len < o->size ? (size_t)o->len : o->size;
 	va_list ap;
@@ -41,14 +38,14 @@ static void SPW_PRINTF(2, 3) put(struct out *o, const char *fmt, ...)
 }
 
 /* A field that is 0 is left out: most are, and the layout is fixed. */
-static void put_fields(struct out *o, const struct spw_prm_format *fmt, const void *p)
+static void dump_fields(struct out *o, const struct spw_prm_format *fmt, const void *p)
 {
 	for (unsigned i = 0; i < fmt->field_cnt; i++) {
 		const uint64_t v = spw_prm_field_get(&fmt->fields[i], p);
 
 		if (v)
-			put(o, "%s%s=0x%llx", o->len ? " " : "", fmt->fields[i].name,
-			    (unsigned long long)v);
+			dump_put(o, "%s%s=0x%llx", o->len ? " " : "", fmt->fields[i].name,
+				 (unsigned long long)v);
 	}
 }
 
@@ -60,31 +57,31 @@ int spw_prm_dump_cqe(const void *cqe, char *text, size_t size)
 	const bool err = opcode == SPW_PRM_CQE_REQ_ERR || opcode == SPW_PRM_CQE_RESP_ERR;
 	struct out o = {text, size, 0};
 
-	put(&o, "%s", spw_prm_cqe_opcode_name(opcode));
+	dump_put(&o, "%s", spw_prm_cqe_opcode_name(opcode));
 	if (err)
-		put(&o, " %s (%s)", spw_prm_syndrome_name(spw_prm_cqe_err_get_syndrome(cqe)),
-		    spw_prm_syndrome_text(spw_prm_cqe_err_get_syndrome(cqe)));
+		dump_put(&o, " %s (%s)", spw_prm_syndrome_name(spw_prm_cqe_err_get_syndrome(cqe)),
+			 spw_prm_syndrome_text(spw_prm_cqe_err_get_syndrome(cqe)));
 	if (opcode == SPW_PRM_CQE_REQ || opcode == SPW_PRM_CQE_REQ_ERR)
-		put(&o, " of %s", spw_prm_wqe_opcode_name(spw_prm_cqe64_get_send_opcode(cqe)));
-	put_fields(&o, spw_prm_format(err ? "cqe_err" : "cqe64"), cqe);
+		dump_put(&o, " of %s", spw_prm_wqe_opcode_name(spw_prm_cqe64_get_send_opcode(cqe)));
+	dump_fields(&o, spw_prm_format(err ? "cqe_err" : "cqe64"), cqe);
 	return o.len;
 }
 
 /* "cut" where the WQE ends inside the segment. */
-static void put_segment(struct out *o, const char *name, const uint8_t *p, size_t left)
+static void dump_segment(struct out *o, const char *name, const uint8_t *p, size_t left)
 {
 	const struct spw_prm_format *fmt = spw_prm_format(name);
 
-	put(o, "\n%s:", name);
+	dump_put(o, "\n%s:", name);
 	if (left < fmt->bytes)
-		put(o, " cut");
+		dump_put(o, " cut");
 	else
-		put_fields(o, fmt, p);
+		dump_fields(o, fmt, p);
 }
 
 /* Data and inline segments up to the WQE's end. An inline segment begins with its length, whose top
  * bit separates it from a data segment, and is rounded up to 16 bytes. */
-static void put_data(struct out *o, const uint8_t *p, size_t left)
+static void dump_data(struct out *o, const uint8_t *p, size_t left)
 {
 	while (left >= SEG_BYTES) {
 		size_t seg = SEG_BYTES;
@@ -92,9 +89,9 @@ static void put_data(struct out *o, const uint8_t *p, size_t left)
 		if (spw_prm_wqe_data_get_inline_seg(p)) {
 			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_inline_get_byte_count(p) + 4,
 					   (size_t)SEG_BYTES);
-			put_segment(o, "wqe_inline", p, left);
+			dump_segment(o, "wqe_inline", p, left);
 		} else {
-			put_segment(o, "wqe_data", p, left);
+			dump_segment(o, "wqe_data", p, left);
 		}
 		if (seg > left)
 			return;
@@ -104,7 +101,7 @@ static void put_data(struct out *o, const uint8_t *p, size_t left)
 }
 
 /* Opcodes whose ctrl segment is followed by a remote address. */
-static bool has_raddr(unsigned opcode)
+static bool dump_has_raddr(unsigned opcode)
 {
 	return opcode == SPW_PRM_OP_RDMA_WRITE || opcode == SPW_PRM_OP_RDMA_WRITE_IMM ||
 	       opcode == SPW_PRM_OP_RDMA_READ || opcode == SPW_PRM_OP_ATOMIC_CS ||
@@ -122,13 +119,13 @@ int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport trans
 	size_t left;
 
 	if (bytes < SEG_BYTES) {
-		put(&o, "cut");
+		dump_put(&o, "cut");
 		return o.len;
 	}
 	opcode = spw_prm_wqe_ctrl_get_opcode(p);
 	left = SPW_MIN(bytes, (size_t)spw_prm_wqe_ctrl_get_ds(p) * SEG_BYTES);
-	put(&o, "%s", spw_prm_wqe_opcode_name(opcode));
-	put_fields(&o, spw_prm_format("wqe_ctrl"), p);
+	dump_put(&o, "%s", spw_prm_wqe_opcode_name(opcode));
+	dump_fields(&o, spw_prm_format("wqe_ctrl"), p);
 	if (left <= SEG_BYTES)
 		return o.len;
 	p += SEG_BYTES;
@@ -137,7 +134,7 @@ int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport trans
 		const char *name = transport == SPW_PRM_UD ? "wqe_av" : "wqe_eth";
 		size_t seg = transport == SPW_PRM_UD ? 48 : SEG_BYTES;
 
-		put_segment(&o, name, p, left);
+		dump_segment(&o, name, p, left);
 		if (transport == SPW_PRM_RAW && left >= SEG_BYTES &&
 		    spw_prm_wqe_eth_get_inline_hdr_sz(p) > 2)
 			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_eth_get_inline_hdr_sz(p) + 14,
@@ -146,69 +143,21 @@ int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport trans
 			return o.len;
 		p += seg;
 		left -= seg;
-	} else if (has_raddr(opcode)) {
+	} else if (dump_has_raddr(opcode)) {
 		const bool atomic = opcode == SPW_PRM_OP_ATOMIC_CS ||
 				    opcode == SPW_PRM_OP_ATOMIC_FA;
 
-		put_segment(&o, "wqe_raddr", p, left);
+		dump_segment(&o, "wqe_raddr", p, left);
 		if (left < SEG_BYTES)
 			return o.len;
 		p += SEG_BYTES;
 		left -= SEG_BYTES;
 		if (atomic && left >= SEG_BYTES) {
-			put_segment(&o, "wqe_atomic", p, left);
+			dump_segment(&o, "wqe_atomic", p, left);
 			p += SEG_BYTES;
 			left -= SEG_BYTES;
 		}
 	}
-	put_data(&o, p, left);
+	dump_data(&o, p, left);
 	return o.len;
-}
-
-static int hex_digit(int c)
-{
-	return isdigit(c) ? c - '0' : isxdigit(c) ? tolower(c) - 'a' + 10 : -1;
-}
-
-/* The text after a line's "offset:", if it has one. */
-static const char *skip_offset(const char *line, const char *end)
-{
-	const char *p = line;
-
-	while (p < end && (isxdigit((unsigned char)*p) || isspace((unsigned char)*p)))
-		p++;
-	return p < end && *p == ':' ? p + 1 : line;
-}
-
-/* For bytes from a log: offsets in front of lines are skipped, digits go in pairs. */
-int spw_prm_parse_hex(const char *text, void *out, size_t size)
-{
-	uint8_t *bytes = out;
-	size_t n = 0;
-
-	while (*text) {
-		const char *end = strchr(text, '\n');
-		int high = -1;
-
-		if (!end)
-			end = text + strlen(text);
-		for (const char *p = skip_offset(text, end); p < end; p++) {
-			const int d = hex_digit((unsigned char)*p);
-
-			if (isspace((unsigned char)*p)) {
-				if (high >= 0)
-					return -EINVAL;
-				continue;
-			}
-			if (d < 0 || (high >= 0 && n == size))
-				return -EINVAL;
-			if (high >= 0)
-				bytes[n++] = (uint8_t)(high << 4 | d);
-			high = high >= 0 ? -1 : d;
-		}
-		if (high >= 0)
-			return -EINVAL;
-		text = *end ? end + 1 : end;
-	}
-	return (int)n;
 }

@@ -25,12 +25,6 @@ SPW_PRM_FORMATS(CHECK)
 	 .fields = fmt##_fields},
 static const struct spw_prm_format formats[] = {SPW_PRM_FORMATS(FORMAT)};
 
-/* All formats in turn, until NULL. */
-const struct spw_prm_format *spw_prm_format_at(unsigned idx)
-{
-	return idx < SPW_ARRAY_CNT(formats) ? &formats[idx] : NULL;
-}
-
 const struct spw_prm_format *spw_prm_format(const char *name)
 {
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(formats); i++)
@@ -50,11 +44,6 @@ const struct spw_prm_field *spw_prm_field(const struct spw_prm_format *fmt, cons
 uint64_t spw_prm_field_get(const struct spw_prm_field *f, const void *p)
 {
 	return spw_prm_get(p, f->byte, f->msb, f->lsb);
-}
-
-void spw_prm_field_set(const struct spw_prm_field *f, void *p, uint64_t v)
-{
-	spw_prm_put(p, f->byte, f->msb, f->lsb, v);
 }
 
 #define NAME(v, n) \

@@ -442,12 +442,11 @@ struct spw_prm_format {
 	const struct spw_prm_field *fields;
 };
 
-/* Purpose: looks a format up by its name in SPW_PRM_FORMATS, or by its index there, from 0.
+/* Purpose: looks a format up by its name in SPW_PRM_FORMATS.
  * Returns: NULL if there is none; else static data.
  * Thread: any.
  */
 const struct spw_prm_format *spw_prm_format(const char *name);
-const struct spw_prm_format *spw_prm_format_at(unsigned idx);
 
 /* Purpose: looks a field of a format up by its name.
  * Returns: NULL if there is none; else static data.
@@ -455,13 +454,12 @@ const struct spw_prm_format *spw_prm_format_at(unsigned idx);
  */
 const struct spw_prm_field *spw_prm_field(const struct spw_prm_format *fmt, const char *name);
 
-/* Purpose: reads or writes one field by its table row. For tests, dumpers and tools; hot code uses
+/* Purpose: reads one field by its table row. For tests, dumpers and tools; hot code uses
  *   the accessors.
  * Shape: p has the bytes of the field's format.
  * Thread: any.
  */
 uint64_t spw_prm_field_get(const struct spw_prm_field *field, const void *p);
-void spw_prm_field_set(const struct spw_prm_field *field, void *p, uint64_t v);
 
 /* Purpose: the name of a value as the lists spell it, without prefix.
  * Returns: "?" for a value without a name; static text.
@@ -498,15 +496,6 @@ enum spw_prm_transport { SPW_PRM_RC, SPW_PRM_UC, SPW_PRM_UD, SPW_PRM_RAW };
  */
 int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport transport, char *text,
 		     size_t size);
-
-/* Purpose: turns the hex that kernels and libraries print of a WQE or CQE back into bytes.
- * Shape: lines of "00000000: de ad be ef ..." (offset, colon, bytes) or of bare big-endian words
- *   "deadbeef 00112233 ...". Offsets are skipped, not used.
- * Returns: bytes filled.
- * Errors: -EINVAL (without a text): other characters, half a byte, or more than size bytes.
- * Thread: any.
- */
-int spw_prm_parse_hex(const char *text, void *out, size_t size);
 
 #ifdef __cplusplus
 }

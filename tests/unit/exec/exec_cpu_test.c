@@ -33,6 +33,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: exec_cpu_test inline|cpu [test name pattern]\n");
 		return 1;
 	}
+	suite.kind = strcmp(argv[1], "cpu") ? SPW_EXEC_INLINE : SPW_EXEC_CPU;
 	suite.mem = aligned_alloc(4096, SUITE_MEM_BYTES);
 	if (!suite.mem)
 		return 1;

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "hex.h"
 #include "prm/spw_prm.h"
 
 #define ANY (-1)
@@ -76,7 +77,7 @@ static void decode(const struct report *r, uint8_t cqe[64])
 {
 	memset(cqe, 0, 64);
 	spw_prm_cqe_err_set_srqn(cqe, r->srqn_uidx);
-	assert_int_equal(spw_prm_parse_hex(r->last_line, cqe + 48, 16), 16);
+	assert_int_equal(hex_parse(r->last_line, cqe + 48, 16), 16);
 }
 
 static void check_if_named(const char *what, int named, uint64_t got)
@@ -139,7 +140,7 @@ static void test_wqe_of_the_last_report(void **state)
 
 	(void)state;
 	decode(r, cqe);
-	assert_int_equal(spw_prm_parse_hex(wqe_dump, wqe, sizeof(wqe)), 64);
+	assert_int_equal(hex_parse(wqe_dump, wqe, sizeof(wqe)), 64);
 	assert_int_equal(spw_prm_wqe_ctrl_get_opcode(wqe), SPW_PRM_OP_SEND);
 	assert_int_equal(spw_prm_wqe_ctrl_get_wqe_index(wqe), spw_prm_cqe_err_get_wqe_counter(cqe));
 	assert_int_equal(spw_prm_wqe_ctrl_get_qpn(wqe), spw_prm_cqe_err_get_qpn(cqe));
@@ -152,25 +153,12 @@ static void test_wqe_of_the_last_report(void **state)
 	assert_int_equal(spw_prm_wqe_data_get_addr(wqe + 32), 0x59ee30800);
 }
 
-/* Text that is not a dump is refused. */
-static void test_parse_refuses(void **state)
-{
-	static const char *const bad[] = {"0000000", "00 0", "xyz",
-					  "00000000 00000000 00000000 00000000 00"};
-	uint8_t out[16];
-
-	(void)state;
-	for (size_t i = 0; i < SPW_ARRAY_CNT(bad); i++)
-		assert_int_equal(spw_prm_parse_hex(bad[i], out, sizeof(out)), -EINVAL);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reports_decode),
 		cmocka_unit_test(test_dump_names_the_status),
 		cmocka_unit_test(test_wqe_of_the_last_report),
-		cmocka_unit_test(test_parse_refuses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

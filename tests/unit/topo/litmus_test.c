@@ -447,6 +447,7 @@ int main(int argc, char **argv)
 
 	if (argc < 2 || !unit_exec_kind(argv[1], &executor))
 		return 2;
+	executor = strcmp(argv[1], "cpu") ? SPW_EXEC_INLINE : SPW_EXEC_CPU;
 	has_nic = argc > 2;
 	port_text = has_nic ? argv[2] : port_text;
 	cpu_thread = pthread_self();
