@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The members of tests/corpus/TARGET.tar, one after the other: an uncompressed archive as POSIX.1
- * describes it (ustar), packed and unpacked by tests/fuzz/corpus.
+ * describes it (ustar), packed and unpacked by tests/corpus/archive.
  *
  *   header  name 0..99, size in octal 124..135, type 156 ('0': a file), "ustar" 257   512 bytes
  *   data    padded to 512 bytes

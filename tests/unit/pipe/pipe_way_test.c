@@ -4,7 +4,7 @@
  * A pipe with several executors: a change that is given up leaves everything as it was; a recording
  * says which executor had each batch, so that a run with changes comes out the same again, whole or
  * from its middle, where the window begins with batches under way. pipe_way_test FOLDER writes a
- * recording for the corpus of fuzz_flight instead (tests/fuzz/make_flight_corpus.py).
+ * recording for the corpus of fuzz_flight instead (tests/corpus/make_flight_corpus.py).
  */
 #include <errno.h>
 #include <stdio.h>

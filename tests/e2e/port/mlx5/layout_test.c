@@ -14,7 +14,7 @@
 
 #include "port/mlx5/eth/queue.h"
 #include "raw_side.h"
-#include "../../softhca/verbs_kit.h"
+#include "../../softhca/own/verbs_kit.h"
 
 #define RING   256u
 #define ROUNDS 40u   /* ten laps or so */

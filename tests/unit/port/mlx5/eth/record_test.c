@@ -4,7 +4,7 @@
  * A recording of a lane over the NIC that is moved by hand: its raw CQEs are read again by the
  * port's burst function and come to the recorded frames, whatever the layout; what was changed in
  * the file is found, and its batch named. record_test FOLDER writes recordings for the
- * corpus of fuzz_flight instead (tests/fuzz/make_flight_corpus.py).
+ * corpus of fuzz_flight instead (tests/corpus/make_flight_corpus.py).
  */
 #include <stdio.h>
 #include <stdlib.h>

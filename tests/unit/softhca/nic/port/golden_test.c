@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Golden vectors: RoCE v2 frames that Linux's rdma_rxe sent (tests/fuzz/capture_rxe). The parser
+ * Golden vectors: RoCE v2 frames that Linux's rdma_rxe sent (tests/corpus/capture_rxe). The parser
  * accepts each, its ICRC covers every byte that it should, and wire_finish() writes the same ICRC
  * again.
  */
