@@ -2,6 +2,7 @@
 """Runs the tests that meson lists: side by side where they may, alone where they measure, and reports progress while it does.
 
   parallel   is_parallel in meson: needs about one core             as many at once as there are cores
+  waits      suite "waits": mostly waits, spins where it can        as slots; where there are none, WAITING at once
   slots      suite "slot": spins, but measures nothing              each on SLOT_CORES cores of its own, if there are two such slots
   alone      everything else: measures time, or takes every core    one at a time, and nothing beside it
 """
@@ -18,6 +19,7 @@ import tempfile
 import time
 
 SLOT_CORES = 4   # two lcores and two NIC threads
+WAITING = 2
 POLL_S = 0.02
 REPORT_S = 10    # between two lines where the output is no terminal
 LOG_BYTES = 6000
@@ -155,9 +157,12 @@ def phases(tests, jobs, cores):
     if len(slots) < 2 or jobs < 2:
         slots = []
     side = [test for test in tests if test.parallel]
-    spin = [test for test in tests if not test.parallel and "slot" in test.suites and slots]
-    alone = [test for test in tests if not test.parallel and test not in spin]
-    return [(side, jobs, None), (spin, len(slots), slots), (alone, 1, None)]
+    wait = [test for test in tests if not test.parallel and "waits" in test.suites]
+    spin = [test for test in tests if not test.parallel and test not in wait and slots and "slot" in test.suites]
+    alone = [test for test in tests if not test.parallel and test not in wait + spin]
+    if slots:
+        return [(side, jobs, None), (wait + spin, len(slots), slots), (alone, 1, None)]
+    return [(side, jobs, None), (wait, min(jobs, WAITING), None), (alone, 1, None)]
 
 
 def _phase(tests, at_once, slots, env, progress):
@@ -187,7 +192,7 @@ def run(tests, jobs, env, known=None, out=None):
     """[Result] of all tests; known: {name: seconds} of an earlier run, for the estimate."""
     progress, rows = Progress(tests, known or {}, out), []
     # The longest of those that run side by side first: none is left over at the end.
-    tests = sorted(tests, key=lambda test: -(known or {}).get(test.name, 0) if test.parallel else 0)
+    tests = sorted(tests, key=lambda test: -(known or {}).get(test.name, 0) if test.parallel or test.suites & {"slot", "waits"} else 0)
     for some, at_once, slots in phases(tests, jobs, sorted(os.sched_getaffinity(0))):
         rows += _phase(some, at_once, slots, env, progress)
     progress.clear()

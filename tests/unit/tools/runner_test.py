@@ -75,6 +75,10 @@ class Beside(unittest.TestCase):
         words = self.order([("a", False, ["e2e", "slot"]), ("b", False, ["e2e"]), ("c", False, ["e2e", "slot"])], 8)
         self.assertEqual((sorted(words[:2]), words[4:]), (["+a", "+c"], ["+b", "-b"]))
 
+    def test_what_waits_has_company(self):
+        words = self.order([("a", False, ["e2e"]), ("b", False, ["fast", "waits"]), ("c", False, ["fast", "waits"])], 2)
+        self.assertEqual((sorted(words[:2]), words[4:]), (["+b", "+c"], ["+a", "-a"]))
+
     def test_one_job_is_one_at_a_time(self):
         self.assertEqual(self.order([("a", True, ["fast"]), ("b", False, ["slot"])], 8, jobs=1), ["+a", "-a", "+b", "-b"])
 
