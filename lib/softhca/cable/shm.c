@@ -13,7 +13,7 @@
  * anything. Lengths and tails are read once, checked against the ring, and then used; what does not
  * add up empties the ring and counts rx_bad.
  *
- * A frame's way between two processes, and what each side writes:
+ * A frame's path between two processes, and what each side writes:
  *
  *   sender    room? (reserve)   record written in place (commit)   tail (flush, N1)
  *   receiver  tail (N2)         record lent where it lies          head (release, N3)
@@ -344,9 +344,9 @@ static uint64_t shm_turns(struct cable *c, const uint8_t *dmac)
 	/* [N16 acquire, pairs with N15] */
 	turns = spw_thr_load_acq(&s->hdr->port[__builtin_ctz(to)].turns);
 	if (turns != t->turns_seen)
-		t->away = (struct cable_full){0};
+		t->no_turn = (struct cable_full){0};
 	t->turns_seen = turns;
-	return cable_waits(&t->away, s->now_ns) ? turns : 0;
+	return cable_waits(&t->no_turn, s->now_ns) ? turns : 0;
 }
 
 static void shm_stalls(struct cable *c)

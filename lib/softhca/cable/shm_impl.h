@@ -20,7 +20,7 @@ struct shm_tx {                /* this port to another */
 	struct shm_ring *ring; /* NULL until first used */
 	uint64_t tail, head;   /* tail is ahead of the published one; head as last read */
 	struct cable_full full;
-	struct cable_full away; /* it has taken no turn since turns_seen */
+	struct cable_full no_turn; /* it has taken no turn since turns_seen */
 	uint64_t turns_seen;
 	bool refused;        /* /dev/shm had no memory for the ring ... */
 	uint64_t refused_ns; /* ... when it was asked last */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The adversary's life, and what it does to work queues and registers (adversary.h). Its CQEs are
- * in adversary_cq.c, its WRITEs in adversary_write.c.
+ * Set-up and end of the adversary, and what it does to work queues and registers (adversary.h). Its
+ * CQEs are in adversary_cq.c, its WRITEs in adversary_write.c.
  *
  *   SQ   rung ... late-wqe ... fetched, sent | completed: the WQE is overwritten
  *   RQ   the record is read: 1 .. all posted WQEs are copied to r->wqes, a ring of the NIC's own;

@@ -11,8 +11,8 @@
  *   dbrec[0]      application: consumer index                    NIC: reads, to find an overrun
  *   dbrec[1]      application: arm, with a serial number         NIC: reads; ARM_NEVER until then
  *
- * Life: cq_make pins and checks; cq_attach gives it a number, a register page and the NIC's part;
- * destroy undoes all of it at once, and is EBUSY while a QP or WQ completes to the CQ.
+ * In order: cq_make pins and checks; cq_attach gives it a number, a register page and the NIC's
+ * part; destroy undoes all of it at once, and is EBUSY while a QP or WQ completes to the CQ.
  */
 #include <errno.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  * Source: rdma-core providers/mlx5/verbs.c (create_qp), Linux drivers/infiniband/hw/mlx5/qp.c.
  *
  *   create   object -> references or RSS table -> rings -> QP number -> register page -> NIC
- *   destroy  NIC first, so that it touches no ring any more; then the same way back
+ *   destroy  NIC first, so that it touches no ring any more; then the same in reverse
  *
  * References (qp_refs_add) are counted last, when nothing can fail any more: a PD, CQ, SRQ or table
  * that a QP names cannot be destroyed before it.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Life of the library in a process: load, first use, fork, exit; and the table of open device
+ * The library in a process: load, first use, fork, exit; and the table of open device
  * files.
  *
  *   load (constructor)   parse the options; nothing is created yet

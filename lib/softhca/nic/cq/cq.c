@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Completion queues: writing CQEs, overrun, arming, moderated events (cq.h shows a CQE's way).
+ * Completion queues: writing CQEs, overrun, arming, moderated events (cq.h shows a CQE's path).
  *
  *   CQ lap    0 0 0 0 | 1 1 1 1 |     owner bit = lap & 1. The application owns a CQE whose bit is
  *             ^pi                     that of the lap that it is reading.

@@ -3,7 +3,7 @@
  *
  * Completion queues of the NIC. Everything here runs with the device lock held.
  *
- * The way of a CQE:
+ * The path of a CQE:
  *
  *   transport (rc_*, ud, raw)          cq.c                             application (libmlx5)
  *   cq_start, spw_prm_cqe64_set_*  ->  cq_put: overrun? trace

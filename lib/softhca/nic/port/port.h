@@ -44,7 +44,7 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len);
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload);
 /* A card drops a frame above its port's MTU, completes it as sent and reports nothing: counts it,
- * and says so once. Source: NVIDIA/daqiri issue 197. */
+ * and logs it once. Source: NVIDIA/daqiri issue 197. */
 void nic_tx_too_long(struct nic_dev *nd, uint32_t len);
 /* Passes what was committed to the cable. */
 void nic_tx_flush(struct nic_dev *nd);
@@ -53,10 +53,10 @@ void nic_tx_flush(struct nic_dev *nd);
 
 /* From configuration and faults: the speed and the rates of this function's port and PCIe link. */
 void rate_setup(struct nic_dev *nd);
-/* May another frame pass now? way: HCA_TX, HCA_RX; on_chip: not over the wire. */
-bool rate_has_room(const struct nic_dev *nd, uint32_t way, bool on_chip);
+/* May another frame pass now? direction: HCA_TX, HCA_RX; on_chip: not over the wire. */
+bool rate_has_room(const struct nic_dev *nd, uint32_t direction, bool on_chip);
 /* Returns: false: it did pass the port, but it is lost there (pause=off). */
-bool rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes);
+bool rate_book(const struct nic_dev *nd, uint32_t direction, bool on_chip, uint32_t bytes);
 /* Is any rate enforced on the card? Asked for each frame. */
 SPW_INLINE bool chip_is_paced(const struct nic_dev *nd)
 {

@@ -25,19 +25,19 @@
 #define WIRE_OVERHEAD  24u     /* FCS, preamble, gap */
 #define MBIT_NS(bytes) ((uint64_t)(bytes)*8000u)
 
-static bool link_has_room(const struct hca_rate *r, uint32_t way, uint64_t until_ns)
+static bool link_has_room(const struct hca_rate *r, uint32_t direction, uint64_t until_ns)
 {
-	return !r->mbps || spw_thr_load_rlx(&r->until_ns[way]) <= until_ns;
+	return !r->mbps || spw_thr_load_rlx(&r->until_ns[direction]) <= until_ns;
 }
 
-static void link_book(struct hca_rate *r, uint32_t way, uint32_t bytes, uint64_t now_ns)
+static void link_book(struct hca_rate *r, uint32_t direction, uint32_t bytes, uint64_t now_ns)
 {
-	uint64_t from = spw_thr_load_rlx(&r->until_ns[way]);
+	uint64_t from = spw_thr_load_rlx(&r->until_ns[direction]);
 
 	if (!r->mbps)
 		return;
 	from = SPW_MAX(from, now_ns - CREDIT_NS);
-	spw_thr_store_rlx(&r->until_ns[way], from + MBIT_NS(bytes) / r->mbps);
+	spw_thr_store_rlx(&r->until_ns[direction], from + MBIT_NS(bytes) / r->mbps);
 }
 
 static struct hca_rate *rate_of_port(const struct nic_dev *nd)
@@ -51,31 +51,31 @@ static struct hca_rate *rate_of_pcie(const struct nic_dev *nd)
 }
 
 /* Frames from the wire, unless its sender is paused. */
-static bool rate_may_discard(const struct nic_dev *nd, uint32_t way, bool on_chip)
+static bool rate_may_discard(const struct nic_dev *nd, uint32_t direction, bool on_chip)
 {
-	return way == HCA_RX && !on_chip && nd->dev->cfg->rate_no_pause;
+	return direction == HCA_RX && !on_chip && nd->dev->cfg->rate_no_pause;
 }
 
-bool rate_has_room(const struct nic_dev *nd, uint32_t way, bool on_chip)
+bool rate_has_room(const struct nic_dev *nd, uint32_t direction, bool on_chip)
 {
 	const uint64_t until_ns = nic_now_ns() + AHEAD_NS;
 
-	return (rate_may_discard(nd, way, on_chip) ||
-		link_has_room(rate_of_pcie(nd), way, until_ns)) &&
-	       (on_chip || link_has_room(rate_of_port(nd), way, until_ns));
+	return (rate_may_discard(nd, direction, on_chip) ||
+		link_has_room(rate_of_pcie(nd), direction, until_ns)) &&
+	       (on_chip || link_has_room(rate_of_port(nd), direction, until_ns));
 }
 
-bool rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes)
+bool rate_book(const struct nic_dev *nd, uint32_t direction, bool on_chip, uint32_t bytes)
 {
 	struct hca_rate *pcie = rate_of_pcie(nd);
 	const uint64_t now_ns = nic_now_ns();
 
 	if (!on_chip)
-		link_book(rate_of_port(nd), way, bytes + WIRE_OVERHEAD, now_ns);
-	if (rate_may_discard(nd, way, on_chip) && pcie->mbps &&
-	    !link_has_room(pcie, way, now_ns + MBIT_NS(BUFFER_BYTES) / pcie->mbps))
+		link_book(rate_of_port(nd), direction, bytes + WIRE_OVERHEAD, now_ns);
+	if (rate_may_discard(nd, direction, on_chip) && pcie->mbps &&
+	    !link_has_room(pcie, direction, now_ns + MBIT_NS(BUFFER_BYTES) / pcie->mbps))
 		return false;
-	link_book(pcie, way, bytes, now_ns);
+	link_book(pcie, direction, bytes, now_ns);
 	return true;
 }
 

@@ -12,7 +12,7 @@
  * on). SQD drains, SQE is a failed send queue of UC and UD, ERR flushes both queues.
  *
  * The device lock is held throughout, so no round of the NIC thread runs meanwhile. Order of a
- * destruction: what is on its way is settled or dropped (CQEs, the last ACK), then every list
+ * destruction: what is under way is settled or dropped (CQEs, the last ACK), then every list
  * of the NIC that names the object forgets it, then its memory is freed.
  */
 #include <errno.h>

@@ -17,7 +17,7 @@
  *
  *   application                NIC thread, process A         NIC thread, process B     application
  *   WQE, record, doorbell ──►  round: nic_doorbells
- *     (a store; found after    transmit ─► cable lane ──►    round: receive
+ *     (a store; found after    transmit ─► cable ring ──►    round: receive
  *      the nap in progress)                                  payload, CQE (N5) ──────► polls its CQ
  *   polls its CQ ◄──────────── CQE (N5) ◄── ACK, cable ◄──── transmit
  *
@@ -63,7 +63,7 @@
 #define LOST_NS        10000ull /* an idle turn takes less, unless the thread lost its core */
 
 static struct {
-	pthread_mutex_t lock; /* the list, and the thread's life */
+	pthread_mutex_t lock; /* the list, and the thread's start and end */
 	uint32_t waiting;     /* calls that want the lock */
 	pthread_t thread;
 	bool running, stop;

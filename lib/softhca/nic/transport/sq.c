@@ -246,7 +246,7 @@ uint8_t sq_gather(struct nic_qp *q, const struct nic_swr *w, struct nic_gather *
 	return 0;
 }
 
-/* The way back: a READ or atomic response into the local segments. */
+/* The other direction: a READ or atomic response into the local segments. */
 uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, const uint8_t *data,
 		   uint32_t len)
 {

@@ -72,7 +72,7 @@ static void stopped(void **state)
 	(void)state;
 	pace_lost(&p, 4000 * S, 3600 * S);
 	assert_false(pace_spins(&p, 4000 * S + 1));
-	assert_true(pace_spins(&p, 4000 * S + PACE_DEBT_MAX_NS));
+	assert_true(pace_spins(&p, 4000 * S + PACE_USED_MAX_NS));
 }
 
 int main(void)
