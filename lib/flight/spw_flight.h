@@ -302,10 +302,12 @@ struct spw_flight {
 	uint32_t snap_bytes; /* of each frame; 0: none */
 	uint32_t ended;      /* the owner has written its last STATE */
 	uint64_t seg;        /* number of the segment being written */
-	struct spw_flight_clock clock; /* as of the last CLOCK */
-	uint64_t worst_tsc;            /* the longest slow batch so far; sampled by control */
-	uint64_t missed_cnt;           /* segments not recorded, as the ring was frozen; sampled */
-	bool off;                      /* now writing into the spare segment */
+	struct spw_flight_poll *noted;        /* the last POLL */
+	struct spw_flight_clock *noted_clock; /* the last CLOCK of the segment; NULL: none yet */
+	struct spw_flight_clock clock;        /* as of the last CLOCK */
+	uint64_t worst_tsc;  /* the longest slow batch so far; sampled by control */
+	uint64_t missed_cnt; /* segments not recorded, as the ring was frozen; sampled */
+	bool off;            /* now writing into the spare segment */
 	/* the memory */
 	uint8_t *memory;
 	size_t bytes, seg_bytes;

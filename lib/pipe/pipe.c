@@ -81,19 +81,16 @@ SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe,
 	uint16_t want = (uint16_t)SPW_MIN((uint64_t)pipe->burst, pipe->frames_left);
 	uint16_t cnt;
 
-	if (flags & SPW_PIPE_FLIGHT)
-		pipe_flight_before(pipe);
+	pipe_flight_before(flags, pipe);
 	cnt = spw_port_rx_burst(pipe->queue, batch->desc, want);
 	batch->cnt = cnt;
 	if (cnt == 0) {
 		spw_rec_empty(flags, &pipe->rec);
-		if (flags & SPW_PIPE_FLIGHT)
-			pipe_flight_empty(pipe);
+		pipe_flight_empty(flags, pipe);
 		return 0;
 	}
 	pipe_note_poll(flags, pipe, batch, cnt == want);
-	if (flags & SPW_PIPE_FLIGHT)
-		pipe_flight_poll(pipe, batch, cnt == want);
+	pipe_flight_polled(flags, pipe, batch, cnt == want);
 	pipe->frames_left -= cnt;
 	spw_ledger_add(&pipe->ledger.polled_frames, cnt);
 	return cnt;
@@ -122,8 +119,7 @@ SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe,
 	if (spw_unlikely(batch == &pipe->spill)) {
 		pipe_spill(pipe);
 		spilled = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_refill);
-		if (flags & SPW_PIPE_FLIGHT)
-			pipe->noted->pushed = spilled;
+		pipe_flight_pushed(flags, pipe, spilled);
 		return;
 	}
 	spw_ledger_add(&pipe->ledger.pushed_frames, batch->cnt);
@@ -136,8 +132,7 @@ SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe,
 	if (flags & SPW_REC_INLINE)
 		return;
 	batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
-	if (flags & SPW_PIPE_FLIGHT)
-		pipe->noted->pushed = batch->pushed_tsc;
+	pipe_flight_pushed(flags, pipe, batch->pushed_tsc);
 	for (uint32_t i = 1; spw_unlikely(i < parts); i++)
 		spw_gring_at(pipe->ring, batch->seq + i)->pushed_tsc = batch->pushed_tsc;
 }
@@ -264,8 +259,7 @@ SPW_INLINE void pipe_end_turn(const unsigned int flags, struct spw_pipe *pipe, b
 		pipe_housekeep(pipe);
 		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_housekeeping);
 	}
-	if ((flags & SPW_PIPE_FLIGHT) && spw_unlikely(spw_flight_is_ripe(pipe->flight)))
-		pipe_flight_ripe(pipe);
+	pipe_flight_turn_end(flags, pipe);
 }
 
 /* ---- turns ---- */
@@ -286,9 +280,8 @@ SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 		tx_tsc = pipe_echo(flags, pipe, &split);
 		sent_tsc = pipe_recycle(flags, pipe, &split, tx_tsc);
 		pipe_record(flags, pipe, done, sent_tsc, split.tx_cnt != 0);
-		if (flags & SPW_PIPE_FLIGHT)
-			pipe_flight_done(pipe, done, done->cnt - split.slot_cnt, tx_tsc,
-					 split.slot_cnt ? sent_tsc : 0);
+		pipe_flight_done(flags, pipe, done, done->cnt - split.slot_cnt, tx_tsc,
+				 split.slot_cnt ? sent_tsc : 0);
 		spw_gring_retire(pipe->ring, done);
 	}
 	return settled;

@@ -1,28 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the loop writes into the flight recorder (flight/spw_flight.h), in the order of a batch: a
- * POLL with its frames, or with the raw completions that they come of, later a DONE with its
- * completion. Called by pipe.c in the variants with SPW_PIPE_FLIGHT. The cold records are in
- * pipe_flight.c.
+ * The hooks of the flight recorder (flight/spw_flight_turn.h) in a turn of pipe.c: a poll, a push,
+ * a settled batch. They are empty in the variants without SPW_PIPE_FLIGHT.
  */
 #ifndef PIPE_FLIGHT_H
 #define PIPE_FLIGHT_H
 
+#include "flight/spw_flight_turn.h"
 #include "pipe/pipe_impl.h"
-#include "port/spw_port_raw.h"
-#include "flight/spw_flight.h"
 
-/* pipe_flight.c. Purpose: a record of its own for the raw completions of a burst without frames.
- * Thread: owner. */
-void pipe_flight_raw(struct spw_pipe *pipe) SPW_NOINLINE;
-/* pipe_flight.c. Purpose: writes the POLL of a batch that will be pushed, or spilled; the push adds
- * its stamp.
- * Thread: owner. */
-void pipe_flight_poll(struct spw_pipe *pipe, const struct spw_gring_batch *batch, bool full);
-/* pipe_flight.c. Purpose: writes the first bytes of each frame.
- * Thread: owner. */
-void pipe_flight_snap(struct spw_pipe *pipe, const struct spw_gring_batch *batch) SPW_COLD;
 /* pipe_flight.c. Purpose: leaves a ripe segment if no batch is in flight, a full one in any case,
  * and begins the next with a STATE.
  * Thread: owner, between two turns. */
@@ -32,37 +19,55 @@ void pipe_flight_ripe(struct spw_pipe *pipe) SPW_COLD;
  * Thread: owner. */
 void pipe_flight_state(struct spw_pipe *pipe, bool ended) SPW_COLD;
 
-/* Before a burst: the port writes its raw completions where the POLL will have them. */
-SPW_INLINE void pipe_flight_before(struct spw_pipe *pipe)
+/* Before the poll. */
+SPW_INLINE void pipe_flight_before(const unsigned int flags, struct spw_pipe *pipe)
 {
-	struct spw_port_raw *raw = pipe->queue->raw;
-
-	if (raw)
-		raw->to = pipe->flight->at + sizeof(struct spw_flight_poll) +
-			  sizeof(struct spw_flight_sums);
+	if (flags & SPW_PIPE_FLIGHT)
+		spw_flight_before(pipe->flight, pipe->queue->raw);
 }
 
-/* After a burst without frames, which may have read completions that are none. */
-SPW_INLINE void pipe_flight_empty(struct spw_pipe *pipe)
+/* After a poll that brought nothing. */
+SPW_INLINE void pipe_flight_empty(const unsigned int flags, struct spw_pipe *pipe)
 {
-	if (pipe->queue->raw && spw_unlikely(pipe->queue->raw->bytes))
-		pipe_flight_raw(pipe);
+	if (flags & SPW_PIPE_FLIGHT)
+		spw_flight_empty(pipe->flight, pipe->queue->raw);
 }
 
-/* Writes the DONE of a settled batch before its place in the ring is freed. sent: frames that
- * tx_burst took. */
-SPW_INLINE void pipe_flight_done(struct spw_pipe *pipe, const struct spw_gring_batch *batch,
-				 uint32_t sent, uint64_t tx_tsc, uint64_t refill_tsc)
+/* After a poll that brought a batch. full: as many frames as it could. */
+SPW_INLINE void pipe_flight_polled(const unsigned int flags, struct spw_pipe *pipe,
+				   const struct spw_gring_batch *batch, bool full)
 {
-	const struct spw_gring_done *from = &pipe->ring->done[batch->seq & pipe->ring->batch_mask];
-	struct spw_flight_done *done =
-		spw_flight_take(pipe->flight, SPW_FLIGHT_DONE, 0, (uint16_t)sent, sizeof(*done));
+	uint32_t what;
 
-	done->reaped = batch->reaped_tsc;
-	done->tx = tx_tsc;
-	done->refill = refill_tsc;
-	for (uint32_t i = 0; i < SPW_ARRAY_CNT(done->w); i++)
-		done->w[i] = spw_gpu_load_rlx64(&from->w[i]);
+	if (!(flags & SPW_PIPE_FLIGHT))
+		return;
+	what = (full ? SPW_FLIGHT_FULL : 0) | (batch == &pipe->spill ? SPW_FLIGHT_SPILL : 0);
+	spw_flight_poll(pipe->flight, pipe->queue->raw, batch, pipe->ring, what, pipe->exec_busy);
+	if (spw_unlikely(pipe->flight->snap_bytes) && !(what & SPW_FLIGHT_SPILL))
+		spw_flight_snap(pipe->flight, pipe->slow.frames, batch);
+}
+
+/* After the push, or the spill. */
+SPW_INLINE void pipe_flight_pushed(const unsigned int flags, struct spw_pipe *pipe, uint64_t tsc)
+{
+	if (flags & SPW_PIPE_FLIGHT)
+		spw_flight_pushed(pipe->flight, tsc);
+}
+
+/* Once a batch is settled. */
+SPW_INLINE void pipe_flight_done(const unsigned int flags, struct spw_pipe *pipe,
+				 const struct spw_gring_batch *batch, uint32_t sent,
+				 uint64_t tx_tsc, uint64_t refill_tsc)
+{
+	if (flags & SPW_PIPE_FLIGHT)
+		spw_flight_done(pipe->flight, pipe->ring, batch, sent, tx_tsc, refill_tsc);
+}
+
+/* Between two turns. */
+SPW_INLINE void pipe_flight_turn_end(const unsigned int flags, struct spw_pipe *pipe)
+{
+	if ((flags & SPW_PIPE_FLIGHT) && spw_unlikely(spw_flight_is_ripe(pipe->flight)))
+		pipe_flight_ripe(pipe);
 }
 
 #endif

@@ -11,6 +11,7 @@
  * docs/040-ordering). An event that finds it full is counted and dropped, except that the last
  * entry is reserved for DEVICE_GONE, which ends the run.
  */
+#include "flight/spw_flight_turn.h"
 #include "pipe/pipe_impl.h"
 
 #define HOUSE_TURNS_MIN    64u
@@ -57,7 +58,8 @@ static void house_events(struct spw_pipe *pipe)
 	pipe_trail_done(pipe);
 	for (uint16_t i = 0; i < cnt; i++) {
 		house_link(pipe, &event[i]);
-		pipe_flight_event(pipe, &event[i]);
+		if (pipe->flight)
+			spw_flight_event(pipe->flight, &event[i], pipe->tx_drop);
 		house_event_put(&pipe->events, &event[i]);
 	}
 }

@@ -68,14 +68,8 @@ void pipe_way_obey(struct spw_pipe *pipe) SPW_COLD;
  * Thread: owner. */
 void pipe_slow_dry(struct spw_pipe *pipe) SPW_COLD;
 
-/* pipe_flight.c: records for the flight recorder; nothing without one. house: clock maps that
- * changed, and the next segment if the control thread asks for the ring. ident: who the oldest
- * frame of the batch being reaped is. judged: slow has its cause, and still its place among the
- * described. Thread: owner. */
+/* pipe_flight.c. Purpose: for the flight recorder, if there is one: clock maps that changed, and
+ * the next segment if the control thread asks for the ring. Thread: owner. */
 void pipe_flight_house(struct spw_pipe *pipe) SPW_COLD;
-void pipe_flight_event(struct spw_pipe *pipe, const struct spw_port_event *event) SPW_COLD;
-void pipe_flight_dry(struct spw_pipe *pipe, uint64_t from, uint64_t to) SPW_COLD;
-void pipe_flight_ident(struct spw_pipe *pipe) SPW_COLD;
-void pipe_flight_judged(struct spw_pipe *pipe, const struct spw_rec_slow *slow) SPW_COLD;
 
 #endif

@@ -14,6 +14,7 @@
  * Everything here is off the fast path: it may divide and loop, but not wait.
  */
 #include "exec/spw_pause.h"
+#include "flight/spw_flight_turn.h"
 #include "pipe/pipe_impl.h"
 
 /* Batches judged in one slice of housekeeping at most: each takes about a microsecond. */
@@ -37,7 +38,8 @@ void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 		return;
 	slow->ident_seq = batch->seq;
 	slow->ident_known = pipe_slow_ident_of(slow, d, &slow->ident);
-	pipe_flight_ident(pipe);
+	if (pipe->flight && slow->ident_known)
+		spw_flight_ident(pipe->flight, slow->ident_seq, &slow->ident);
 	if (pipe->rec.trail)
 		pipe_trail_frames(pipe, batch);
 }
@@ -78,7 +80,8 @@ void pipe_slow_dry(struct spw_pipe *pipe)
 	cnt = *pipe->queue->no_slot;
 	if (cnt != slow->no_slot_last && now > slow->dry_tsc) {
 		spw_pipe_dry_add(slow, slow->dry_tsc, now);
-		pipe_flight_dry(pipe, slow->dry_tsc, now);
+		if (pipe->flight)
+			spw_flight_dry(pipe->flight, slow->dry_tsc, now);
 	}
 	slow->no_slot_last = cnt;
 	slow->dry_tsc = now;
@@ -218,7 +221,8 @@ static void slow_batch_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
 	facts->run_relaunch =
 		slow_overlap(relaunch[0], relaunch[1], slow->at.exec_start, slow->at.exec_end) != 0;
 	spw_rec_slow_judge(&pipe->rec, slow);
-	pipe_flight_judged(pipe, slow);
+	if (pipe->flight)
+		spw_flight_judged(pipe->flight, slow, pipe->rec.keep_tsc);
 }
 
 void spw_pipe_slow_judge(struct spw_pipe *pipe, bool all)

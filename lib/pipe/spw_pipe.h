@@ -160,9 +160,7 @@ struct spw_pipe {
 	uint64_t exec_busy;        /* executions of all settled batches, summed, executor clock */
 	uint64_t exec_last_end;    /* the latest end among them */
 	struct spw_flight *flight; /* NULL: none */
-	struct spw_flight_poll *noted;        /* the last POLL in it */
-	struct spw_flight_clock *noted_clock; /* the last CLOCK in its segment; NULL: none yet */
-	uint32_t turn_flags;                  /* of the loop's variant */
+	uint32_t turn_flags;       /* of the loop's variant */
 	/* written by the owner, sampled by others */
 	struct spw_ledger_lcore ledger;
 	/* frames that the executor called bad, by its reason, counted at reap */
