@@ -225,9 +225,9 @@ int mlx5_rc_lay(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 		.pool = rq->pool,
 		.flags = rq->plan.flags,
 		.peer_cnt = rq->plan.peers,
-		.index_cnt = rq->port->conf.peer_max,
+		.index_cnt = rq->port->peers.conf.peer_max,
 		.index = rq->index,
-		.port = rq->port->base.index,
+		.port = rq->port->peers.base.index,
 	};
 	struct mlx5_rc_queue was = rq->q;
 	int rc = mlx5_rc_queue_init(&rq->q, &qc);

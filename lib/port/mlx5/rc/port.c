@@ -25,7 +25,6 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/mlx5/rc/rc.h"
-#include "port/peer_loop.h"
 #include "port/peer_slots.h"
 
 #define SQ_LIMIT_LATENCY    128u /* sends under way of one peer, by profile */
@@ -39,38 +38,12 @@
 static int mlx5_rc_check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 {
 	static const char *const known[] = {"mode", "gid", SPW_PEER_KEYS};
-	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
+	int rc = port_peers_parse(spec, known, SPW_ARRAY_CNT(known), USAGE, &rp->peers);
 
-	rc = rc ? rc : spw_peer_conf_parse(spec, &rp->conf);
 	if (!rc && !spec->device[0])
 		rc = spw_err(EINVAL, "no device: use mlx5:mlx5_0,mode=rc,listen=ADDR:PORT "
 				     "(ibv_devices lists them)");
-	if (!rc && rp->base.queue_cnt > rp->conf.peer_max)
-		rc = spw_err(ERANGE,
-			     "%u queues were asked for, and %u peers (peer_max=) can spread over "
-			     "%u at most",
-			     rp->base.queue_cnt, rp->conf.peer_max, rp->conf.peer_max);
 	return rc;
-}
-
-/* A smaller MTU than the port's is a choice; a larger one cannot work on this link. */
-static int mlx5_rc_conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
-{
-	uint32_t mtu = rdma_dev_mtu_bytes(&rp->dev.rdma);
-	int rc = rdma_dev_gid(&rp->dev.rdma, spw_port_spec_find(spec, "gid"), &rp->peer_dev.gid);
-
-	if (!rc && rp->conf.mtu > mtu)
-		rc = spw_err(EINVAL,
-			     "mtu=%u is more than the %u of the port: raise the interface's MTU, "
-			     "or use mtu=%u",
-			     rp->conf.mtu, mtu, mtu);
-	rp->peer_dev.rdma = &rp->dev.rdma;
-	rp->peer_dev.mtu = (uint16_t)(rp->conf.mtu ? rp->conf.mtu : mtu);
-	rp->peer_dev.name = rp->base.name;
-	rp->peer_dev.async = mlx5_rc_async;
-	rp->peer_dev.async_arg = rp;
-	return rc ? rc
-		  : spw_peer_conn_open(&rp->conf, &rp->peer_dev, rp->base.queue_cnt, &rp->conn);
 }
 
 static int mlx5_rc_stop(struct spw_port *port);
@@ -98,26 +71,10 @@ static void mlx5_rc_close(struct spw_port *port)
 		mlx5_rc_slots_to_pool(&rp->queue[i]);
 		mlx5_rc_queue_fini(&rp->queue[i].q);
 	}
-	spw_peer_conn_close(rp->conn);
+	port_peers_close(&rp->peers);
 	mlx5_dev_close(&rp->dev);
-	spw_oob_secret_wipe(&rp->conf.secret);
 	free(rp->queue);
 	free(rp);
-}
-
-static void mlx5_rc_fill_caps(struct mlx5_rc_port *rp)
-{
-	rp->base.caps = (struct spw_port_caps){
-		.queue_max = (uint16_t)SPW_MIN(rp->conf.peer_max, SPW_PORT_QUEUE_MAX),
-		.slot_align = SPW_CACHE_LINE,
-		.slot_bytes_min = SPW_CACHE_LINE,
-		.slot_cnt_min = 1, /* spw_peer_conn_share checks the real need */
-		.mtu = rp->peer_dev.mtu,
-		.nic_clock_hz = rdma_dev_clock_hz(&rp->dev.rdma),
-		.can_tx = true,
-		.messages = true,
-		.numa_node = rp->dev.rdma.numa_node,
-	};
 }
 
 static int mlx5_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
@@ -133,22 +90,17 @@ static int mlx5_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16
 	rc = rp->queue ? mlx5_rc_check_spec(spec, rp) : -ENOMEM;
 	rc = rc ? rc : mlx5_dev_open(spec->device, &rp->dev);
 	rc = rc ? rc : rdma_dev_check_link(&rp->dev.rdma);
-	rc = rc ? rc : mlx5_rc_conn_open(spec, rp);
+	rc = rc ? rc : port_peers_open(spec, &rp->dev.rdma, mlx5_rc_async, &rp->peers);
 	if (rc) {
-		mlx5_rc_close(&rp->base);
+		mlx5_rc_close(&rp->peers.base);
 		return rc;
 	}
-	mlx5_rc_fill_caps(rp);
-	*port_out = &rp->base;
+	rp->peers.base.caps.nic_clock_hz = rdma_dev_clock_hz(&rp->dev.rdma);
+	*port_out = &rp->peers.base;
 	return 0;
 }
 
 /* ---- set-up ---- */
-
-static int mlx5_rc_region_attach(struct spw_port *port, const struct spw_region *region)
-{
-	return rdma_dev_attach(&mlx5_rc_of(port)->dev.rdma, region);
-}
 
 /* A receive ring is rounded up to a power of 2 by libmlx5, and each of its entries can make a CQE:
  * the CQ counts the rounded sizes. A mini-CQE has neither the timestamp of the latency profile nor
@@ -158,23 +110,24 @@ static int mlx5_rc_plan_make(const struct mlx5_rc_port *rp, const struct spw_por
 			     uint16_t queue, struct mlx5_rc_plan *plan)
 {
 	bool latency = !conf->profile || strcmp(conf->profile, "throughput"),
-	     write = rp->conf.op == SPW_PEER_OP_WRITE;
+	     write = rp->peers.conf.op == SPW_PEER_OP_WRITE;
 	bool compressed = !latency && !write &&
 			  rp->dev.dv.cqe_comp_caps.supported_format & MLX5DV_CQE_RES_FORMAT_HASH;
 	uint32_t limit = conf->ring_size ? conf->ring_size
 			 : latency       ? SQ_LIMIT_LATENCY
 					 : SQ_LIMIT_THROUGHPUT;
-	int rc = spw_peer_conn_share(rp->conn, queue, port_conf_slots(conf), &plan->share);
+	int rc = spw_peer_conn_share(rp->peers.conn, queue, port_conf_slots(conf), &plan->share);
 
 	if (rc)
 		return rc;
 	if (!SPW_IS_POW2(limit) || limit < SQ_LIMIT_MIN || limit > SQ_LIMIT_MAX)
 		return spw_err(EINVAL, "a ring of %u: mode=rc wants a power of 2 from %u to %u",
 			       limit, SQ_LIMIT_MIN, SQ_LIMIT_MAX);
-	plan->flags = (latency && rp->base.caps.nic_clock_hz ? MLX5_RC_STAMP : 0) |
-		      (rp->conf.srq ? MLX5_RC_SRQ : 0) | (write ? MLX5_RC_WRITE : 0) |
+	plan->flags = (latency && rp->peers.base.caps.nic_clock_hz ? MLX5_RC_STAMP : 0) |
+		      (rp->peers.conf.srq ? MLX5_RC_SRQ : 0) | (write ? MLX5_RC_WRITE : 0) |
 		      (compressed ? MLX5_RC_COMPRESSED : 0);
-	plan->peers = (rp->conf.peer_max - queue + rp->base.queue_cnt - 1) / rp->base.queue_cnt;
+	plan->peers = (rp->peers.conf.peer_max - queue + rp->peers.base.queue_cnt - 1) /
+		      rp->peers.base.queue_cnt;
 	plan->recvs = plan->share + (write ? SPW_PEER_CTRL_RESERVE : 0);
 	plan->cq_cnt = spw_pow2_ceil32(plan->peers * spw_pow2_ceil32(plan->recvs));
 	plan->tx_cq_cnt = spw_pow2_ceil32(plan->peers * limit);
@@ -193,7 +146,7 @@ static int mlx5_rc_peers_setup(struct mlx5_rc_queue_ctl *rq)
 		const struct spw_peer_memory memory =
 			port_slots_memory(rq->pool, rq->slot_first + i * share, share, rq->lkey);
 
-		rc = spw_peer_conn_peer_setup(rq->port->conn, mlx5_rc_conn_peer(rq, i)->index,
+		rc = spw_peer_conn_peer_setup(rq->port->peers.conn, mlx5_rc_conn_peer(rq, i)->index,
 					      &memory);
 	}
 	return rc;
@@ -207,10 +160,11 @@ static int mlx5_rc_setup_obj(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **
 	if (rc != -EOPNOTSUPP || !(rq->plan.flags & MLX5_RC_STAMP))
 		return rc;
 	rq->plan.flags &= ~(unsigned int)MLX5_RC_STAMP;
-	rq->port->base.caps.nic_clock_hz = 0;
+	rq->port->peers.base.caps.nic_clock_hz = 0;
 	rc = mlx5_rc_obj_make(rq, obj_out);
 	if (!rc)
-		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, rq->port->base.name, rq->index);
+		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, rq->port->peers.base.name,
+			 rq->index);
 	return rc;
 }
 
@@ -250,37 +204,21 @@ static int mlx5_rc_queue_setup(struct spw_port *port, uint16_t queue,
 /* Once: the litmus may be the first to ask. */
 static void mlx5_rc_queues_post_shared(struct mlx5_rc_port *rp)
 {
-	for (uint16_t i = 0; i < rp->base.queue_cnt && rp->conf.srq && !rp->started; i++)
+	for (uint16_t i = 0;
+	     i < rp->peers.base.queue_cnt && rp->peers.conf.srq && !rp->peers.started; i++)
 		mlx5_rc_post_shared(&rp->queue[i].q);
-	rp->started = true; /* even a failed start has to be stopped */
+	rp->peers.started = true; /* even a failed start has to be stopped */
 }
 
-/* The litmus asks for one queue after the other; the last one is taken down by the next call or by
- * start. */
-static int mlx5_rc_loop_end(struct mlx5_rc_port *rp)
-{
-	uint16_t i = rp->loop;
-	int rc;
-
-	if (!i--)
-		return 0;
-	rc = port_peer_loop_end(rp->conn, i, &rp->base.queue[i]);
-	rp->loop = 0;
-	return rc;
-}
-
-/* Messages of RC have no frame header: head_out is zeros. */
 static int mlx5_rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
-	int rc = mlx5_rc_loop_end(rp);
+	int rc = port_peers_loop_end(&rp->peers);
 
 	if (rc)
 		return rc;
-	memset(head_out, 0, SPW_PORT_LOOP_HEAD);
 	mlx5_rc_queues_post_shared(rp);
-	rp->loop = (uint16_t)(queue + 1);
-	return port_peer_loop(rp->conn, queue, &port->queue[queue]);
+	return port_peers_loop(&rp->peers, queue, head_out);
 }
 
 /* What the litmus counted belongs to no run. */
@@ -291,20 +229,18 @@ static void mlx5_rc_stat_reset(struct mlx5_rc_queue *q)
 	q->control_rx = q->control_tx = 0;
 }
 
-/* Shared receives are posted before anybody can connect: spw_peer_conn_start comes last. */
+/* Shared receives are posted before anybody can connect: port_peers_start comes last. */
 static int mlx5_rc_start(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
-	int rc = mlx5_rc_loop_end(rp);
+	int rc = port_peers_loop_end(&rp->peers);
 
 	if (rc)
 		return rc;
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		mlx5_rc_stat_reset(&rp->queue[i].q);
 	mlx5_rc_queues_post_shared(rp);
-	rdma_phy_start(&rp->dev.rdma, &rp->phy);
-	rdma_retransmits_start(&rp->dev.rdma, &rp->retransmits);
-	return spw_peer_conn_start(rp->conn);
+	return port_peers_start(&rp->peers);
 }
 
 /* Waits for the acknowledgements of what was sent; what has none in time is flushed. */
@@ -323,12 +259,12 @@ static int mlx5_rc_stop(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 
-	if (!rp->started)
+	if (!rp->peers.started)
 		return 0;
-	rp->started = false;
+	rp->peers.started = false;
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		mlx5_rc_send_out(&rp->queue[i]);
-	spw_peer_conn_stop(rp->conn);
+	spw_peer_conn_stop(rp->peers.conn);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		mlx5_rc_drain(&rp->queue[i]);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
@@ -340,19 +276,13 @@ static int mlx5_rc_stop(struct spw_port *port)
 
 /* ---- counters ---- */
 
-/* A reliable connection misses nothing: a message without a receive is retransmitted. */
 static void mlx5_rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		port_stat_add(stat, &rp->queue[i].q.stat);
-	stat->missed_known = true;
-	stat->err[SPW_PORT_ERR_protocol] =
-		0; /* spw_peer_conn counts each once, when the peer goes down for it */
-	spw_peer_conn_stat(rp->conn, stat);
-	rdma_phy_stat(&rp->phy, stat);
-	rdma_retransmits_stat(&rp->dev.rdma, &rp->retransmits, stat);
+	port_peers_stat(&rp->peers, stat);
 }
 
 static void mlx5_rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
@@ -371,7 +301,7 @@ const struct spw_port_driver port_mlx5_rc_driver = {
 	.name = "mlx5",
 	.usage = USAGE,
 	.open = mlx5_rc_open,
-	.region_attach = mlx5_rc_region_attach,
+	.region_attach = port_peers_region_attach,
 	.queue_setup = mlx5_rc_queue_setup,
 	.loop = mlx5_rc_loop,
 	.start = mlx5_rc_start,

@@ -13,10 +13,7 @@
 
 #include "port/mlx5/dev.h"
 #include "port/mlx5/rc/queue.h"
-#include "port/port.h"
-#include "peer/spw_peer.h"
-#include "rdma/spw_rdma_netdev.h"
-#include "rdma/spw_rdma_retransmit.h"
+#include "port/peer_port.h"
 
 struct mlx5_rc_port;
 
@@ -69,26 +66,20 @@ struct mlx5_rc_queue_ctl {
 };
 
 struct mlx5_rc_port {
-	struct spw_port base;
+	struct port_peers peers;
 	struct mlx5_dev dev;
-	struct spw_peer_conf conf;
-	struct spw_peer_dev peer_dev;
-	struct spw_peer_conn *conn;
-	struct rdma_phy phy;
-	struct rdma_retransmits retransmits;
-	bool started;
-	uint16_t loop; /* the litmus's queue + 1; 0: none is connected to itself */
 	struct mlx5_rc_queue_ctl *queue;
 };
 
 SPW_INLINE struct mlx5_rc_port *mlx5_rc_of(struct spw_port *port)
 {
-	return spw_container_of(port, struct mlx5_rc_port, base);
+	return spw_container_of(port, struct mlx5_rc_port, peers.base);
 }
 
 SPW_INLINE struct spw_peer *mlx5_rc_conn_peer(const struct mlx5_rc_queue_ctl *rq, uint32_t local)
 {
-	return spw_peer_conn_peer(rq->port->conn, rq->index + local * rq->port->base.queue_cnt);
+	return spw_peer_conn_peer(rq->port->peers.conn,
+				  rq->index + local * rq->port->peers.base.queue_cnt);
 }
 
 /* rc/port.c: chosen by mode=rc. */
@@ -120,7 +111,7 @@ uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt);
 
 /* ---- rc/recover.c: a queue whose CQ failed ---- */
 
-/* peer_dev.async. */
+/* spw_peer_dev.async. */
 void mlx5_rc_async(void *arg, const struct ibv_async_event *event);
 /* Purpose: if a CQ or the SRQ failed, breaks every peer of the queue. Thread: owner.
  * Order: [M6 acquire, pairs with M5]. */

@@ -23,9 +23,10 @@
 void mlx5_rc_async(void *arg, const struct ibv_async_event *event)
 {
 	const struct ibv_cq *cq = event->element.cq;
-	struct mlx5_rc_port *rp = arg;
+	struct mlx5_rc_port *rp =
+		spw_container_of((struct port_peers *)arg, struct mlx5_rc_port, peers);
 
-	for (uint16_t i = 0; i < rp->base.queue_cnt; i++) {
+	for (uint16_t i = 0; i < rp->peers.base.queue_cnt; i++) {
 		struct mlx5_rc_queue_ctl *rq = &rp->queue[i];
 		const struct mlx5_rc_obj *obj = rq->obj;
 		bool is_cq = obj &&
@@ -114,7 +115,7 @@ static int mlx5_rc_recreate(struct mlx5_rc_queue_ctl *rq)
 		struct spw_peer *peer = mlx5_rc_conn_peer(rq, i);
 
 		if (spw_peer_state(peer) == SPW_PEER_DRAIN)
-			spw_peer_drained(rq->port->conn, peer);
+			spw_peer_drained(rq->port->peers.conn, peer);
 	}
 	return 0;
 }
@@ -126,12 +127,12 @@ static int mlx5_rc_recreate_locked(struct mlx5_rc_queue_ctl *rq)
 	struct mlx5_rc_obj *was = rq->obj;
 	int rc = -EAGAIN;
 
-	if (!spw_peer_conn_hold(rq->port->conn))
+	if (!spw_peer_conn_hold(rq->port->peers.conn))
 		return rc; /* the next call tries again */
 	mlx5_rc_peers_quiesce(rq);
 	if (mlx5_rc_peers_are_quiet(rq))
 		rc = mlx5_rc_recreate(rq);
-	spw_peer_conn_release(rq->port->conn);
+	spw_peer_conn_release(rq->port->peers.conn);
 	if (!rc)
 		mlx5_rc_obj_free(rq, was);
 	return rc;

@@ -39,7 +39,7 @@ static void mlx5_rc_turn_broken(struct mlx5_rc_queue_ctl *rq, struct spw_peer *p
 {
 	bool protocol = p->err.syndrome == MLX5_RC_SYN_PROTOCOL;
 
-	spw_peer_fail(rq->port->conn, peer,
+	spw_peer_fail(rq->port->peers.conn, peer,
 		      protocol ? SPW_PEER_WHY_PROTOCOL : SPW_PEER_WHY_QP_ERROR, p->err.syndrome);
 }
 
@@ -63,7 +63,7 @@ static void mlx5_rc_turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *pee
 		rq->lkey = lkey;
 	p->err.syndrome = MLX5_RC_SYN_BAD_CQE;
 	mlx5_rc_post(&rq->q, p, lkey, peer->ring_out_lkey);
-	spw_peer_posted(rq->port->conn, peer);
+	spw_peer_posted(rq->port->peers.conn, peer);
 }
 
 /* Has everything completed, or will nothing more? The QP is in ERR, so the device has finished with
@@ -94,7 +94,7 @@ static void mlx5_rc_turn_drain(struct mlx5_rc_queue_ctl *rq, struct spw_peer *pe
 	if (!mlx5_rc_peer_is_drained(rq, p))
 		return;
 	mlx5_rc_reset(&rq->q, p);
-	spw_peer_drained(rq->port->conn, peer);
+	spw_peer_drained(rq->port->peers.conn, peer);
 }
 
 static void mlx5_rc_turn(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
@@ -135,7 +135,7 @@ uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 		mlx5_rc_turn(rq, mlx5_rc_conn_peer(rq, i), &rq->q.peer[i]);
 	if (rq->failed && cnt)
 		n = mlx5_rc_recover(rq, event);
-	return (uint16_t)(n + spw_peer_conn_events(rq->port->conn, rq->index, event + n,
+	return (uint16_t)(n + spw_peer_conn_events(rq->port->peers.conn, rq->index, event + n,
 						   (uint16_t)(cnt - n)));
 }
 
@@ -172,7 +172,7 @@ static bool mlx5_rc_drain_is_over(const struct mlx5_rc_queue *q)
  * how slots return. */
 void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq)
 {
-	const struct spw_port_queue *pq = &rq->port->base.queue[rq->index];
+	const struct spw_port_queue *pq = &rq->port->peers.base.queue[rq->index];
 	struct rdma_drain drain = {0};
 	bool more;
 

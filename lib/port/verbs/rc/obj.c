@@ -121,12 +121,12 @@ static int verbs_rc_make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t sha
 			      uint32_t ring_size)
 {
 	struct verbs_rc_peer *p = &q->peer[i];
-	const uint32_t index = q->index + i * q->port->base.queue_cnt;
+	const uint32_t index = q->index + i * q->port->peers.base.queue_cnt;
 	const uint32_t first = q->slot_first + i * share;
 	const struct spw_peer_memory memory = port_slots_memory(q->pool, first, share, q->lkey);
-	int rc = spw_peer_conn_peer_setup(q->port->conn, index, &memory);
+	int rc = spw_peer_conn_peer_setup(q->port->peers.conn, index, &memory);
 
-	p->rc = spw_peer_conn_peer(q->port->conn, index);
+	p->rc = spw_peer_conn_peer(q->port->peers.conn, index);
 	p->first = first;
 	p->cnt = share;
 	p->wait_head = p->wait_tail = VERBS_NONE;
@@ -144,8 +144,8 @@ static int verbs_rc_make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t sha
 /* The sentinel VERBS_NO_PEER marks slots that no peer owns. */
 static int verbs_rc_make_tables(struct verbs_rc_queue *q)
 {
-	const uint32_t peers = spw_peer_conn_peer_cnt(q->port->conn),
-		       step = q->port->base.queue_cnt;
+	const uint32_t peers = spw_peer_conn_peer_cnt(q->port->peers.conn),
+		       step = q->port->peers.base.queue_cnt;
 
 	q->peer_cnt = q->index < peers ? (peers - q->index + step - 1) / step : 0;
 	q->slot = calloc(q->pool->slot_cnt, sizeof(*q->slot));
@@ -173,7 +173,7 @@ static int verbs_rc_fill_srq(struct verbs_rc_queue *q)
 int verbs_rc_queue_make(struct verbs_rc_queue *q, const struct spw_port_queue_conf *conf)
 {
 	uint32_t share = 0, recv_cnt = 0, send_cnt = 0;
-	int rc = spw_peer_conn_share(q->port->conn, q->index, port_conf_slots(conf), &share);
+	int rc = spw_peer_conn_share(q->port->peers.conn, q->index, port_conf_slots(conf), &share);
 
 	q->pool = conf->pool;
 	q->slot_first = conf->slot_first;
@@ -185,7 +185,7 @@ int verbs_rc_queue_make(struct verbs_rc_queue *q, const struct spw_port_queue_co
 		send_cnt += q->peer[i].sq_mask + 1;
 	}
 	rc = rc ? rc : verbs_rc_make_cqs(q, recv_cnt, send_cnt);
-	if (!rc && q->port->conf.srq && recv_cnt)
+	if (!rc && q->port->peers.conf.srq && recv_cnt)
 		rc = verbs_rc_make_srq(q, recv_cnt);
 	for (uint32_t i = 0; i < q->peer_cnt && !rc; i++)
 		rc = verbs_rc_make_qp(q, &q->peer[i]);

@@ -16,8 +16,6 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "port/peer_loop.h"
-#include "port/port.h"
 #include "port/verbs/verbs.h"
 #include "port/verbs/rc/rc.h"
 
@@ -25,7 +23,7 @@
 
 static struct verbs_rc_port *verbs_rc_of(struct spw_port *port)
 {
-	return spw_container_of(port, struct verbs_rc_port, base);
+	return spw_container_of(port, struct verbs_rc_port, peers.base);
 }
 
 /* ---- open ---- */
@@ -42,8 +40,7 @@ static void verbs_rc_log_errors(const struct spw_port *port, const struct verbs_
 				 ibv_wc_status_str((enum ibv_wc_status)i));
 }
 
-/* Also undoes a failed open or set-up. q->port marks queues that were set up. The secret is
- * wiped in this copy of conf; lib/peer wipes its own. */
+/* Also undoes a failed open or set-up. q->port marks queues that were set up. */
 static void verbs_rc_close(struct spw_port *port)
 {
 	struct verbs_rc_port *vp = verbs_rc_of(port);
@@ -55,50 +52,22 @@ static void verbs_rc_close(struct spw_port *port)
 			verbs_rc_queue_unmake(&vp->queue[i]);
 		verbs_rc_queue_free(&vp->queue[i]);
 	}
-	spw_peer_conn_close(vp->conn);
+	port_peers_close(&vp->peers);
 	rdma_dev_close(&vp->dev);
-	spw_oob_secret_wipe(&vp->conf.secret);
 	free(vp->queue);
 	free(vp);
 }
 
-static int verbs_rc_open_device(const struct spw_port_spec *spec, struct verbs_rc_port *vp,
-				struct spw_peer_dev *dev)
-{
-	uint64_t port_num;
-	uint32_t mtu;
-	int rc;
-
-	rc = spw_port_spec_u64(spec, "port", 1, 1, 255, &port_num);
-	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &vp->dev);
-	rc = rc ? rc : rdma_dev_check_link(&vp->dev);
-	rc = rc ? rc : rdma_dev_gid(&vp->dev, spw_port_spec_find(spec, "gid"), &dev->gid);
-	if (rc)
-		return rc;
-	mtu = rdma_dev_mtu_bytes(&vp->dev);
-	if (vp->conf.mtu > mtu)
-		return spw_err(EINVAL,
-			       "mtu=%u is more than the port's %u: make the interface's MTU larger "
-			       "or this smaller",
-			       vp->conf.mtu, mtu);
-	dev->rdma = &vp->dev;
-	dev->mtu = (uint16_t)(vp->conf.mtu ? vp->conf.mtu : mtu);
-	dev->name = vp->base.name;
-	return 0;
-}
-
-static int verbs_rc_parse(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
+static int verbs_rc_open_all(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
 {
 	static const char *const known[] = {"mode", "port", "gid", SPW_PEER_KEYS};
-	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
+	uint64_t port_num;
+	int rc = port_peers_parse(spec, known, SPW_ARRAY_CNT(known), USAGE, &vp->peers);
 
-	rc = rc ? rc : spw_peer_conf_parse(spec, &vp->conf);
-	if (!rc && vp->base.queue_cnt > vp->conf.peer_max)
-		rc = spw_err(ERANGE,
-			     "%u queues for %u peers: each peer has one queue, so use at most %u "
-			     "(or peer_max=)",
-			     vp->base.queue_cnt, vp->conf.peer_max, vp->conf.peer_max);
-	return rc;
+	rc = rc ? rc : spw_port_spec_u64(spec, "port", 1, 1, 255, &port_num);
+	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &vp->dev);
+	rc = rc ? rc : rdma_dev_check_link(&vp->dev);
+	return rc ? rc : port_peers_open(spec, &vp->dev, NULL, &vp->peers);
 }
 
 int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
@@ -106,39 +75,21 @@ int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 {
 	struct verbs_rc_port *vp =
 		port_alloc(&verbs_rc_driver, spec, index, queue_cnt, sizeof(*vp));
-	struct spw_peer_dev dev = {0};
 	int rc;
 
 	if (!vp)
 		return -ENOMEM;
 	vp->queue = port_queues_alloc(queue_cnt, sizeof(*vp->queue));
-	rc = vp->queue ? verbs_rc_parse(spec, vp) : -ENOMEM;
-	rc = rc ? rc : verbs_rc_open_device(spec, vp, &dev);
-	rc = rc ? rc : spw_peer_conn_open(&vp->conf, &dev, queue_cnt, &vp->conn);
+	rc = vp->queue ? verbs_rc_open_all(spec, vp) : -ENOMEM;
 	if (rc) {
-		verbs_rc_close(&vp->base);
+		verbs_rc_close(&vp->peers.base);
 		return rc;
 	}
-	vp->base.caps = (struct spw_port_caps){
-		.queue_max = (uint16_t)vp->conf.peer_max,
-		.slot_align = SPW_CACHE_LINE,
-		.slot_bytes_min = SPW_CACHE_LINE,
-		.slot_cnt_min = 1,
-		.mtu = dev.mtu,
-		.can_tx = true,
-		.messages = true,
-		.numa_node = vp->dev.numa_node,
-	};
-	*port_out = &vp->base;
+	*port_out = &vp->peers.base;
 	return 0;
 }
 
 /* ---- set-up, start, stop ---- */
-
-static int verbs_rc_region_attach(struct spw_port *port, const struct spw_region *region)
-{
-	return rdma_dev_attach(&verbs_rc_of(port)->dev, region);
-}
 
 /* After an error q->port stays set: verbs_rc_close then frees what was made. */
 static int verbs_rc_queue_setup(struct spw_port *port, uint16_t queue,
@@ -155,7 +106,7 @@ static int verbs_rc_queue_setup(struct spw_port *port, uint16_t queue,
 		return rc;
 	q->port = vp;
 	q->index = queue;
-	q->op = vp->conf.op;
+	q->op = vp->peers.conf.op;
 	q->region_id = conf->pool->region->id;
 	rc = verbs_rc_queue_make(q, conf);
 	if (rc)
@@ -172,32 +123,23 @@ static int verbs_rc_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
-/* The litmus asks for one queue after the other; the last one is taken down by the next call or by
- * start. */
+/* The QP that was connected to itself is made again (verbs_rc_qp_again). */
 static int verbs_rc_loop_end(struct verbs_rc_port *vp)
 {
-	uint16_t i = vp->loop;
-	int rc;
+	const uint16_t loop = vp->peers.loop;
+	int rc = port_peers_loop_end(&vp->peers);
 
-	if (!i--)
-		return 0;
-	rc = port_peer_loop_end(vp->conn, i, &vp->base.queue[i]);
-	vp->loop = 0;
-	return rc ? rc : verbs_rc_qp_again(&vp->queue[i], vp->queue[i].peer);
+	if (rc || !loop)
+		return rc;
+	return verbs_rc_qp_again(&vp->queue[loop - 1], vp->queue[loop - 1].peer);
 }
 
-/* Messages of RC have no frame header: head_out is zeros. */
 static int verbs_rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct verbs_rc_port *vp = verbs_rc_of(port);
 	int rc = verbs_rc_loop_end(vp);
 
-	if (rc)
-		return rc;
-	memset(head_out, 0, SPW_PORT_LOOP_HEAD);
-	vp->started = true;
-	vp->loop = (uint16_t)(queue + 1);
-	return port_peer_loop(vp->conn, queue, &port->queue[queue]);
+	return rc ? rc : port_peers_loop(&vp->peers, queue, head_out);
 }
 
 /* What the litmus counted belongs to no run. */
@@ -212,10 +154,7 @@ static int verbs_rc_start(struct spw_port *port)
 		memset(&vp->queue[i].stat, 0, sizeof(vp->queue[i].stat));
 		memset(vp->queue[i].status, 0, sizeof(vp->queue[i].status));
 	}
-	vp->started = true;
-	rdma_phy_start(&vp->dev, &vp->phy);
-	rdma_retransmits_start(&vp->dev, &vp->retransmits);
-	return spw_peer_conn_start(vp->conn);
+	return port_peers_start(&vp->peers);
 }
 
 /* With an SRQ recv_out counts nothing, so only sends are waited for: shared receives are not
@@ -254,10 +193,10 @@ static int verbs_rc_stop(struct spw_port *port)
 {
 	struct verbs_rc_port *vp = verbs_rc_of(port);
 
-	if (!vp->started)
+	if (!vp->peers.started)
 		return 0;
-	vp->started = false;
-	spw_peer_conn_stop(vp->conn);
+	vp->peers.started = false;
+	spw_peer_conn_stop(vp->peers.conn);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		verbs_rc_drain(&vp->queue[i]);
 		verbs_rc_queue_unmake(&vp->queue[i]);
@@ -273,10 +212,7 @@ static void verbs_rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		port_stat_add(stat, &vp->queue[i].stat);
-	stat->missed_known = true; /* a reliable connection misses nothing */
-	spw_peer_conn_stat(vp->conn, stat);
-	rdma_phy_stat(&vp->phy, stat);
-	rdma_retransmits_stat(&vp->dev, &vp->retransmits, stat);
+	port_peers_stat(&vp->peers, stat);
 }
 
 /* Walks the table of slots. Called outside the bursts. */
@@ -292,7 +228,7 @@ static void verbs_rc_slots(struct spw_port *port, uint16_t queue, struct spw_por
 
 const struct spw_port_driver verbs_rc_driver = {
 	.name = "verbs",
-	.region_attach = verbs_rc_region_attach,
+	.region_attach = port_peers_region_attach,
 	.queue_setup = verbs_rc_queue_setup,
 	.loop = verbs_rc_loop,
 	.start = verbs_rc_start,

@@ -25,12 +25,9 @@
 #ifndef SPW_PORT_VERBS_RC_H
 #define SPW_PORT_VERBS_RC_H
 
-#include "port/port.h"
-#include "peer/spw_peer.h"
 #include "peer/spw_peer_side.h"
+#include "port/peer_port.h"
 #include "rdma/spw_rdma_drain.h"
-#include "rdma/spw_rdma_netdev.h"
-#include "rdma/spw_rdma_retransmit.h"
 
 #define VERBS_NONE     UINT32_MAX
 #define VERBS_NO_PEER  UINT16_MAX
@@ -100,15 +97,9 @@ struct verbs_rc_queue {
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
 struct verbs_rc_port {
-	struct spw_port base;
+	struct port_peers peers;
 	struct rdma_dev dev;
-	struct spw_peer_conf conf;
-	struct spw_peer_conn *conn;
 	struct verbs_rc_queue *queue;
-	struct rdma_phy phy;
-	struct rdma_retransmits retransmits;
-	bool started;
-	uint16_t loop; /* the litmus's queue + 1; 0: none is connected to itself */
 };
 
 /* ---- rx.c; Thread of all: owner ---- */

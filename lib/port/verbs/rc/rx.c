@@ -302,7 +302,7 @@ static bool verbs_rc_rx_message(struct verbs_rc_queue *q, struct verbs_rc_peer *
 		.flags = SPW_DESC_MSG |
 			 (!is_write && (wc->wc_flags & IBV_WC_WITH_IMM) ? SPW_DESC_IMM : 0),
 		.region = q->region_id,
-		.port = q->port->base.index,
+		.port = q->port->peers.base.index,
 	};
 	return true;
 }

@@ -33,7 +33,7 @@ static void verbs_rc_turn_post(struct verbs_rc_queue *q, struct verbs_rc_peer *p
 	}
 	if (!q->srq && verbs_rc_post_all(q, p))
 		verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
-	spw_peer_posted(q->port->conn, p->rc);
+	spw_peer_posted(q->port->peers.conn, p->rc);
 }
 
 /* Greets once; then reports what broke, and sends what waited for credits. */
@@ -47,7 +47,7 @@ static void verbs_rc_turn_up(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	if (spw_peer_credit_heard(&p->tx, &p->rx))
 		spw_peer_heard(p->rc);
 	if (p->side == SPW_PEER_SIDE_BROKEN) {
-		spw_peer_fail(q->port->conn, p->rc, p->why, p->code);
+		spw_peer_fail(q->port->peers.conn, p->rc, p->why, p->code);
 		return;
 	}
 	verbs_rc_send_due_credits(q, p);
@@ -103,7 +103,7 @@ static void verbs_rc_turn_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *
 	p->marked = false;
 	p->drain_mark = p->late_mark = 0;
 	p->drain = (struct rdma_drain){0};
-	spw_peer_drained(q->port->conn, p->rc);
+	spw_peer_drained(q->port->peers.conn, p->rc);
 }
 
 uint16_t verbs_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
@@ -128,5 +128,5 @@ uint16_t verbs_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 			break;
 		}
 	}
-	return spw_peer_conn_events(q->port->conn, q->index, event, cnt);
+	return spw_peer_conn_events(q->port->peers.conn, q->index, event, cnt);
 }

@@ -194,10 +194,10 @@ static void verbs_rc_wait_in_line(struct verbs_rc_queue *q, struct verbs_rc_peer
  * its echoes wait. */
 static struct verbs_rc_peer *verbs_rc_to_peer(struct verbs_rc_queue *q, const struct spw_desc *d)
 {
-	const uint32_t n = d->peer / q->port->base.queue_cnt;
-	struct verbs_rc_peer *p = n < q->peer_cnt && d->peer % q->port->base.queue_cnt == q->index
-					  ? &q->peer[n]
-					  : NULL;
+	const uint32_t n = d->peer / q->port->peers.base.queue_cnt;
+	struct verbs_rc_peer *p =
+		n < q->peer_cnt && d->peer % q->port->peers.base.queue_cnt == q->index ? &q->peer[n]
+										       : NULL;
 
 	return p && verbs_rc_is_live(p) ? p : NULL;
 }

@@ -81,7 +81,8 @@ static void frames_in_trouble(void **state SPW_UNUSED)
 
 static uint32_t qpn_of(const struct kit_end *e)
 {
-	const struct verbs_rc_port *vp = spw_container_of(e->p.port, struct verbs_rc_port, base);
+	const struct verbs_rc_port *vp =
+		spw_container_of(e->p.port, struct verbs_rc_port, peers.base);
 
 	for (uint32_t i = 0; i < vp->queue[0].peer_cnt; i++)
 		if (spw_peer_state(vp->queue[0].peer[i].rc) == SPW_PEER_UP)
