@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "oob/spw_oob_socket.h"
+
 #define MAGIC     0x53505743u /* "SPWC" */
 #define VERSION   1u
 #define LEN_BYTES 4u
@@ -63,17 +65,14 @@ int spw_oob_channel_begin(struct spw_oob_channel *ch, int fd, bool is_client,
 /* Reads the part [from, from + len) of what is under way. */
 static int channel_fill(struct spw_oob_channel *ch, void *part, size_t from, size_t len)
 {
-	while (ch->in_at < from + len) {
-		const size_t done = ch->in_at - from;
-		ssize_t n = recv(ch->fd, (uint8_t *)part + done, len - done, MSG_DONTWAIT);
+	size_t have = SPW_MIN(ch->in_at - from, len);
+	int rc;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n == 0 ? -ECONNRESET : errno == EWOULDBLOCK ? -EAGAIN : -errno;
-		ch->in_at += (size_t)n;
-	}
-	return 0;
+	if (have == len)
+		return 0;
+	rc = spw_oob_socket_read(ch->fd, part, len, &have);
+	ch->in_at = from + have;
+	return rc;
 }
 
 int spw_oob_channel_greet(struct spw_oob_channel *ch)

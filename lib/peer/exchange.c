@@ -151,23 +151,13 @@ void peer_exchange_ready(struct peer_exchange *x)
 
 /* Reads until x->in holds len bytes. Returns: false if they have not arrived yet, or the exchange
  * failed. */
-static bool exchange_fill(struct peer_exchange *x, uint32_t len)
+static bool exchange_fill(struct peer_exchange *x, size_t len)
 {
-	while (x->in_len < len) {
-		ssize_t n = recv(x->fd, x->in + x->in_len, len - x->in_len, MSG_DONTWAIT);
+	const int rc = spw_oob_socket_read(x->fd, x->in, len, &x->in_len);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return false;
-		if (n <= 0) {
-			exchange_fail(x, n ? peer_refused_of(errno) : PEER_REFUSED_closed,
-				      n ? errno : 0);
-			return false;
-		}
-		x->in_len += (uint32_t)n;
-	}
-	return true;
+	if (rc && rc != -EAGAIN)
+		exchange_fail(x, peer_refused_of(-rc), -rc);
+	return !rc;
 }
 
 /* Compared in constant time (auth.c). */
@@ -202,7 +192,7 @@ static bool exchange_receive(struct peer_exchange *x, enum peer_msg_type want,
 		exchange_fail(x, PEER_REFUSED_malformed, 0);
 		return false;
 	}
-	if (!exchange_fill(x, (uint32_t)len))
+	if (!exchange_fill(x, (size_t)len))
 		return false;
 	if (peer_hello_parse(x->in, (size_t)len, msg)) {
 		exchange_fail(x, PEER_REFUSED_malformed, 0);

@@ -60,7 +60,7 @@ struct peer_exchange {
 	uint64_t deadline_ms;  /* caller's clock; the exchange fails then */
 	struct peer_params theirs;
 	const struct spw_oob_secret *secret;
-	uint32_t in_len;
+	size_t in_len;
 	uint8_t in[PEER_HELLO_MAX_BYTES];
 	uint32_t transcript_len;
 	uint8_t transcript[PEER_TRANSCRIPT_MAX_BYTES];

@@ -19,7 +19,8 @@ struct xfer_link {
 	uint16_t version;                       /* of the peer's last frame */
 	uint8_t nonce[2 * SPW_OOB_NONCE_BYTES]; /* the client's, the server's */
 	uint64_t in_cnt, out_cnt;               /* frames with a MAC so far */
-	uint32_t in_len, out_len;
+	size_t in_len;
+	uint32_t out_len;
 	uint8_t in[XFER_FRAME_MAX];
 	uint8_t out[XFER_OUT_BYTES];
 };

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "oob/spw_oob_socket.h"
 #include "xfer/connection.h"
 #include "xfer/endpoint.h"
 
@@ -76,21 +77,11 @@ int xfer_link_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 }
 
 /* Reads until link->in holds len bytes. Returns: 1, 0 or -ECONNRESET. */
-static int link_fill(struct xfer_link *link, uint32_t len)
+static int link_fill(struct xfer_link *link, size_t len)
 {
-	while (link->in_len < len) {
-		ssize_t n =
-			recv(link->fd, link->in + link->in_len, len - link->in_len, MSG_DONTWAIT);
+	const int rc = spw_oob_socket_read(link->fd, link->in, len, &link->in_len);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return 0;
-		if (n <= 0)
-			return link_ended(link, n ? errno : 0);
-		link->in_len += (uint32_t)n;
-	}
-	return 1;
+	return !rc ? 1 : rc == -EAGAIN ? 0 : link_ended(link, -rc);
 }
 
 int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
@@ -107,7 +98,7 @@ int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
 	link->version = version;
 	if (len < 0)
 		return len;
-	rc = link_fill(link, (uint32_t)len);
+	rc = link_fill(link, (size_t)len);
 	if (rc <= 0)
 		return rc;
 	plain = (size_t)len - xfer_wire_mac_bytes(link->in[6]);

@@ -8,6 +8,7 @@
 #include <ifaddrs.h>
 #include <string.h>
 
+#include "oob/spw_oob_addr.h"
 #include "xfer/pair.h"
 #include "xfer/reach.h"
 
@@ -24,22 +25,17 @@ static uint32_t local_ones(const uint8_t *mask, size_t bytes)
 
 bool xfer_interface_read(const struct ifaddrs *i, struct in6_addr *ip_out, uint32_t *prefix_out)
 {
-	if (!i->ifa_addr || !i->ifa_netmask)
-		return false;
-	if (i->ifa_addr->sa_family == AF_INET) {
-		const struct sockaddr_in *a = (const void *)i->ifa_addr;
-		const struct sockaddr_in *m = (const void *)i->ifa_netmask;
+	const void *mask = i->ifa_netmask;
+	const struct sockaddr_in *m4 = mask;
+	const struct sockaddr_in6 *m6 = mask;
+	struct sockaddr_in6 addr;
 
-		*ip_out = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-		memcpy(&ip_out->s6_addr[12], &a->sin_addr, 4);
-		*prefix_out = MAPPED_BITS + local_ones((const uint8_t *)&m->sin_addr, 4);
-		return true;
-	}
-	if (i->ifa_addr->sa_family != AF_INET6)
+	if (!i->ifa_addr || !mask || !spw_oob_addr_take(i->ifa_addr, &addr))
 		return false;
-	*ip_out = ((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr;
-	*prefix_out = local_ones(
-		((const struct sockaddr_in6 *)(const void *)i->ifa_netmask)->sin6_addr.s6_addr, 16);
+	*ip_out = addr.sin6_addr;
+	*prefix_out = i->ifa_addr->sa_family == AF_INET
+			      ? MAPPED_BITS + local_ones((const uint8_t *)&m4->sin_addr, 4)
+			      : local_ones(m6->sin6_addr.s6_addr, 16);
 	return true;
 }
 
