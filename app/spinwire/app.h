@@ -93,9 +93,11 @@ struct app_result {
 	bool has_quota;
 };
 
+/* args.c: the program's options, and what help prints of it. Returns: static. */
+const struct spw_opt_program *app_args_program(void);
 /* args.c: reads the command line into eal and conf.
- * Returns: 0; 1 when --help or --version was answered and there is nothing to run; or -errno with
- *          a text. */
+ * Returns: 0; above 0 when a question was answered and there is nothing to run; or -errno with a
+ *          text. */
 int app_args(struct app *app, int argc, char **argv);
 
 /* replay.c: whether the command line asks for --replay instead of a run; runs it.
@@ -157,6 +159,8 @@ int app_hdr_log_open(struct app *app, const struct spw_rec_view *view);
  * ways: which executors the topology opens for it, in topo_conf.exec, where `chosen` is what it
  * would use without. Errors:  -EINVAL, -ENOMEM. */
 void app_slo_backends(struct app *app, bool cpu_spare, enum spw_exec_kind chosen);
+/* slo.c: whether --slo's text can be read, before anything starts; "" is no objective. */
+int app_slo_try(const char *text);
 int app_slo_open(struct app *app);
 void app_slo_close(struct app *app);
 /* Purpose: measures, and asks for another setting when that is due; app->slo is not NULL.

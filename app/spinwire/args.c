@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <rte_version.h>
 
@@ -32,10 +33,50 @@ static const struct spw_opt_pair example[] = {
 	 "Echo UDP frames to port 5357 of an RDMA device until Ctrl-C."},
 	{"spinwire -- --config /etc/spinwire.yaml --json summary.json --slow-threshold 50us",
 	 "Ports and executor from a file, the summary to a file; two options override the file."},
+	{"spinwire --replay flight.rec --explain 3:1234",
+	 "Where frame 1234 of flow 3 of a recording spent its time."},
 	{NULL, NULL}};
 
-/* Lives in static memory: what depends on the build is filled in once. */
-static const struct spw_opt_program *program_fill(void)
+/* --replay takes the place of a run (replay.c); main.c has found none before "--". */
+static int replay_refuse(void *unused SPW_UNUSED, const char *text SPW_UNUSED)
+{
+	return spw_err(EINVAL, "takes no \"--\" and no EAL arguments: spinwire --replay FILE");
+}
+
+static int explain_refuse(void *unused SPW_UNUSED, const char *text SPW_UNUSED)
+{
+	return spw_err(EINVAL, "is of --replay: spinwire --replay FILE --explain FLOW:NUMBER");
+}
+
+static const struct spw_opt replay_table[] = {
+	{.name = "replay",
+	 .section = "replay",
+	 .kind = SPW_OPT_OWN,
+	 .set = replay_refuse,
+	 .value = "FILE",
+	 .help = "run a recording again, with neither EAL, NIC nor GPU; takes --handler, --json "
+		 "and --explain"},
+	{.name = "explain",
+	 .section = "replay",
+	 .kind = SPW_OPT_OWN,
+	 .set = explain_refuse,
+	 .value = "FLOW:NUMBER",
+	 .help = "print where one frame of the recording spent its time"},
+};
+
+/* The keys of a file, and what is no key. */
+static const struct spw_opt *table_fill(uint32_t *cnt_out)
+{
+	static struct spw_opt table[64 + SPW_ARRAY_CNT(replay_table)];
+	const struct spw_opt *keys = spw_conf_options(cnt_out);
+
+	memcpy(table, keys, *cnt_out * sizeof(*table));
+	memcpy(table + *cnt_out, replay_table, sizeof(replay_table));
+	*cnt_out += SPW_ARRAY_CNT(replay_table);
+	return table;
+}
+
+const struct spw_opt_program *app_args_program(void)
 {
 	static char version[64], notes[160];
 	static struct spw_opt_program program = {
@@ -59,8 +100,19 @@ static const struct spw_opt_program *program_fill(void)
 
 	snprintf(version, sizeof(version), "%s, %s", SPW_VERSION, rte_version());
 	snprintf(notes, sizeof(notes), "\nport drivers: %s", spw_port_driver_names());
-	program.opt = spw_conf_options(&program.opt_cnt);
+	program.opt = table_fill(&program.opt_cnt);
 	return &program;
+}
+
+/* What else can be refused before EAL starts: a plug-in is opened later. */
+static int args_try_values(const struct spw_conf *conf)
+{
+	const struct spw_handler *unused;
+	int rc = 0;
+
+	if (!strchr(conf->executor.handler, '/'))
+		rc = spw_handler_open(conf->executor.handler, &unused);
+	return rc ? spw_err_ctx(rc, "--handler") : app_slo_try(conf->run.slo);
 }
 
 /* A path that cannot be written must not be found after an hour's run. Logs and captures are opened
@@ -73,27 +125,11 @@ static int args_try_outputs(const struct spw_conf *conf)
 	return rc ? rc : app_file_try("--trail", conf->run.trail);
 }
 
-/* --replay takes the place of a run; main.c has found none before "--". */
-static int args_replay_refuse(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		if (!strncmp(argv[i], "--replay", 8))
-			return spw_err(EINVAL, "--replay takes no \"--\" and no EAL arguments: "
-					       "spinwire --replay FILE");
-		if (!strncmp(argv[i], "--explain", 9))
-			return spw_err(EINVAL, "--explain is of --replay: spinwire --replay FILE "
-					       "--explain FLOW:NUMBER");
-	}
-	return 0;
-}
-
 int app_args(struct app *app, int argc, char **argv)
 {
-	const struct spw_opt_program *program = program_fill();
+	const struct spw_opt_program *program = app_args_program();
 	int rc;
 
-	if ((rc = args_replay_refuse(argc, argv)) < 0)
-		return rc;
 	if ((rc = app_eal_split(&app->eal, argc, argv)) < 0)
 		return rc;
 	rc = app_opt_split(program, argc, argv, app->eal.split);
@@ -104,5 +140,6 @@ int app_args(struct app *app, int argc, char **argv)
 		app_opt_answer(program, rc);
 	for (uint32_t i = 0; rc == 0 && i < app->conf.port_cnt; i++)
 		rc = app_eal_port(&app->eal, &app->conf.port[i].spec);
+	rc = rc ? rc : args_try_values(&app->conf);
 	return rc ? rc : args_try_outputs(&app->conf);
 }

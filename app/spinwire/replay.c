@@ -7,13 +7,13 @@
  * run; replay_lanes.c reads the file and runs it.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "app_file.h"
 #include "app_json.h"
+#include "app_opt.h"
 #include "app_text.h"
 #include "base/spw_err.h"
 #include "base/spw_text.h"
@@ -163,36 +163,36 @@ bool app_replay_is_asked(int argc, char **argv)
 }
 
 /* An option of a run is refused rather than ignored: nothing of it would count. */
+static int replay_option_take(void *base, const struct spw_opt *opt, const char *value)
+{
+	struct replay_args *args = base;
+	const struct {
+		const char *name;
+		const char **value;
+	} known[] = {{"replay", &args->file},
+		     {"json", &args->json},
+		     {"explain", &args->explain},
+		     {"handler", &args->handler}};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
+		if (!strcmp(opt->name, known[i].name)) {
+			*known[i].value = value;
+			return 0;
+		}
+	return spw_err(EINVAL,
+		       "not with --replay, which takes --handler, --json and --explain only");
+}
+
+/* Returns: an enum spw_opt_ask, or an error. */
 static int replay_args_read(int argc, char **argv, struct replay_args *args_out)
 {
-	static const struct option option[] = {{"replay", required_argument, NULL, 'r'},
-					       {"json", required_argument, NULL, 'j'},
-					       {"explain", required_argument, NULL, 'e'},
-					       {"handler", required_argument, NULL, 'H'},
-					       {0}};
-	int c, at = 1;
-
-	opterr = 0;
-	for (; (c = getopt_long(argc, argv, "-:", option, NULL)) != -1; at = optind) {
-		if (c == 'r')
-			args_out->file = optarg;
-		else if (c == 'j')
-			args_out->json = optarg;
-		else if (c == 'e')
-			args_out->explain = optarg;
-		else if (c == 'H')
-			args_out->handler = optarg;
-		else if (c == ':')
-			return spw_err(EINVAL, "%s needs a value", argv[at]);
-		else
-			return spw_err(EINVAL,
-				       "%s: not with --replay, which takes --handler, --json and "
-				       "--explain only",
-				       argv[at]);
-	}
-	return optind == argc ? 0
-			      : spw_err(EINVAL, "--replay runs no port: leave out what follows "
-						"\"--\"");
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--"))
+			return spw_err(EINVAL, "--replay runs no port: leave out what follows "
+					       "\"--\"");
+	return spw_opt_parse(
+		app_args_program(), argc, argv,
+		&(struct spw_opt_take){.base = args_out, .option = replay_option_take});
 }
 
 int app_replay(int argc, char **argv)
@@ -201,6 +201,10 @@ int app_replay(int argc, char **argv)
 	struct replay_args args = {0};
 	int rc = replay_args_read(argc, argv, &args);
 
+	if (rc > SPW_OPT_RUN) {
+		app_opt_answer(app_args_program(), rc);
+		return APP_GOOD;
+	}
 	rc = rc ? rc : app_json_try(args.json);
 	rc = rc ? rc : app_replay_open(&replay, args.file, args.handler);
 	rc = rc ? rc : replay_report(&replay, args.json, args.explain);

@@ -34,6 +34,7 @@ static int slo_parse(const char *text, struct spw_slo_conf *conf_out, char *poin
 	const char *at = strchr(text, '@');
 	char limit[32], *end;
 	double percent;
+	int rc;
 
 	if (!at || at[1] != 'p' || at == text || (size_t)(at - text) >= sizeof(limit))
 		return spw_err(EINVAL, "--slo %s: a time and a percentile, such as 20us@p99.9",
@@ -44,7 +45,16 @@ static int slo_parse(const char *text, struct spw_slo_conf *conf_out, char *poin
 		return spw_err(EINVAL, "--slo %s: %s is not p1 .. p99.999", text, at + 1);
 	snprintf(point, point_bytes, "%s", at + 1);
 	conf_out->ppm = (uint32_t)(percent * 10000 + 0.5);
-	return spw_opt_quantity(limit, SPW_OPT_UNIT_NS, 0, &conf_out->limit_ns);
+	rc = spw_opt_quantity(limit, SPW_OPT_UNIT_NS, 0, &conf_out->limit_ns);
+	return rc ? spw_err_ctx(rc, "--slo %s", text) : 0;
+}
+
+int app_slo_try(const char *text)
+{
+	struct spw_slo_conf conf;
+	char point[64];
+
+	return text[0] ? slo_parse(text, &conf, point, sizeof(point)) : 0;
 }
 
 int app_slo_open(struct app *app)

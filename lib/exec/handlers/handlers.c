@@ -111,15 +111,18 @@ const struct spw_handler *spw_handler_find(const char *name)
 /* A name with a slash is a path, as in a shell; any other is a built-in handler. */
 int spw_handler_open(const char *name, const struct spw_handler **handler_out)
 {
+	const char *dot;
+
 	if (strchr(name, '/'))
 		return plugin_open(name, handler_out);
 	*handler_out = spw_handler_find(name);
 	if (*handler_out)
 		return 0;
+	dot = strrchr(name, '.');
 	return spw_err(ENOENT,
 		       "handler %s: there are null, sum, crc32c and echo; a plug-in is named by "
-		       "its path (./%s.so)",
-		       name, name);
+		       "its path (./%s%s)",
+		       name, name, dot && !strcmp(dot, ".so") ? "" : ".so");
 }
 
 /* Built-in handlers need no closing and are ignored. */

@@ -233,7 +233,7 @@ def test_bad_input():
             run = subprocess.run([os.environ["SPINWIRE"], *spwlab.eal("0,1", spwlab.prefix("record")), "--", "--port", SOURCE, "--record", file, *extra],
                                  capture_output=True, text=True, timeout=60, check=False)
             check(run.returncode in (1, 2) and words in run.stderr, run.stderr)
-        for args, words in ((["--", "--port", SOURCE, "--explain", "1:1"], "--explain is of --replay"), (["--", "--replay", file], "--replay takes no"),
+        for args, words in ((["--", "--port", SOURCE, "--explain", "1:1"], "--explain: is of --replay"), (["--", "--replay", file], "--replay: takes no"),
                             (["--replay"], "--replay needs a value")):
             run = subprocess.run([spwtest.SPINWIRE, *args], capture_output=True, text=True, timeout=60, check=False)
             check(run.returncode == 1 and words in run.stderr, run.stderr)
