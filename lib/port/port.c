@@ -41,6 +41,16 @@ const struct spw_port_driver *port_driver_find(const char *name)
 	return NULL;
 }
 
+uint32_t port_driver_cnt(void)
+{
+	return SPW_ARRAY_CNT(driver_table);
+}
+
+const char *port_driver_name(uint32_t idx)
+{
+	return driver_table[idx]->name;
+}
+
 const char *spw_port_driver_names(void)
 {
 	static _Thread_local char names[128];

@@ -4,17 +4,54 @@
  * "DRIVER:DEVICE[,key=value]..." -> struct spw_port_spec.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/spw_err.h"
+#include "opt/spw_opt.h"
 #include "port/port.h"
 
-static int port_spec_bad(const char *text, size_t pos, const char *what)
+/* meant: "; did you mean ...", or "". */
+static int port_spec_bad(const char *text, size_t pos, const char *what, const char *meant)
 {
 	return spw_err(EINVAL,
-		       "port '%.200s', character %zu: %s; a port is DRIVER:DEVICE[,key=value]... "
-		       "with driver %s",
-		       text, pos + 1, what, spw_port_driver_names());
+		       "port '%.200s', character %zu: %s%s; a port is "
+		       "DRIVER:DEVICE[,key=value]... with driver %s",
+		       text, pos + 1, what, meant, spw_port_driver_names());
+}
+
+static const char *port_spec_driver_at(uint32_t idx, const void *arg SPW_UNUSED)
+{
+	return port_driver_name(idx);
+}
+
+static bool port_spec_is_in(const char *folder, const char *name)
+{
+	char path[320];
+
+	snprintf(path, sizeof(path), "%s/%.255s", folder, name);
+	return name[0] && !strchr(name, '/') && !access(path, F_OK);
+}
+
+/* What was probably meant by a driver that there is not: the device alone, or a misspelt driver. */
+static int port_spec_no_driver(const char *text)
+{
+	char word[64], meant[288] = "";
+	const char *nearest;
+
+	snprintf(word, sizeof(word), "%.*s", (int)SPW_MIN(strcspn(text, ":,"), sizeof(word) - 1),
+		 text);
+	nearest = spw_opt_nearest(word, port_driver_cnt(), port_spec_driver_at, NULL);
+	if (!strncmp(text, "mlx5_", 5) || port_spec_is_in("/sys/class/infiniband", text))
+		snprintf(meant, sizeof(meant), "; did you mean mlx5:%.200s", text);
+	else if (port_spec_is_in("/sys/class/net", text))
+		snprintf(meant, sizeof(meant), "; did you mean ethdev:net_af_packet0,iface=%.200s",
+			 text);
+	else if (nearest)
+		snprintf(meant, sizeof(meant), "; did you mean %s%.200s", nearest,
+			 text + strlen(word));
+	return port_spec_bad(text, 0, "the driver is not known", meant);
 }
 
 static int port_spec_check_text(const char *text)
@@ -23,10 +60,10 @@ static int port_spec_check_text(const char *text)
 
 	if (n >= sizeof(((struct spw_port_spec *)0)->text))
 		return port_spec_bad(text, sizeof(((struct spw_port_spec *)0)->text) - 1,
-				     "the text is too long");
+				     "the text is too long", "");
 	for (size_t i = 0; i < n; i++)
 		if (text[i] < 0x20 || text[i] > 0x7e)
-			return port_spec_bad("", i, "not a printable ASCII character");
+			return port_spec_bad("", i, "not a printable ASCII character", "");
 	return 0;
 }
 
@@ -36,11 +73,11 @@ static int port_spec_take_driver(struct spw_port_spec *spec, size_t *pos_out)
 	size_t n = colon ? (size_t)(colon - spec->text) : strlen(spec->text);
 
 	if (n >= sizeof(spec->driver))
-		return port_spec_bad(spec->text, 0, "the driver is not known");
+		return port_spec_no_driver(spec->text);
 	memcpy(spec->driver, spec->text, n);
 	spec->driver[n] = '\0';
 	if (!port_driver_find(spec->driver))
-		return port_spec_bad(spec->text, 0, "the driver is not known");
+		return port_spec_no_driver(spec->text);
 	*pos_out = colon ? n + 1 : n;
 	return 0;
 }
@@ -48,7 +85,7 @@ static int port_spec_take_driver(struct spw_port_spec *spec, size_t *pos_out)
 static int port_spec_take_device(struct spw_port_spec *spec, size_t pos, size_t end)
 {
 	if (end - pos >= sizeof(spec->device))
-		return port_spec_bad(spec->text, pos, "the device name is too long");
+		return port_spec_bad(spec->text, pos, "the device name is too long", "");
 	memcpy(spec->device, spec->text + pos, end - pos);
 	spec->device[end - pos] = '\0';
 	return 0;
@@ -61,9 +98,9 @@ static int port_spec_take_arg(struct spw_port_spec *spec, size_t pos, size_t end
 	const char *eq = memchr(spec->text + pos, '=', end - pos);
 
 	if (!eq || eq == spec->text + pos)
-		return port_spec_bad(spec->text, pos, "expected key=value");
+		return port_spec_bad(spec->text, pos, "expected key=value", "");
 	if (spec->arg_cnt == SPW_PORT_ARG_MAX)
-		return port_spec_bad(spec->text, pos, "too many keys");
+		return port_spec_bad(spec->text, pos, "too many keys", "");
 	spec->arg[spec->arg_cnt].key = (uint16_t)pos;
 	spec->arg[spec->arg_cnt].value = (uint16_t)(eq - spec->text + 1);
 	spec->arg_cnt++;
@@ -93,7 +130,7 @@ int spw_port_spec_parse(const char *text, struct spw_port_spec *spec_out)
 		else
 			rc = port_spec_take_arg(spec, pos, end);
 		if (!rc && spec->text[end] == ',' && !spec->text[end + 1])
-			rc = port_spec_bad(spec->text, end, "a comma with nothing after it");
+			rc = port_spec_bad(spec->text, end, "a comma with nothing after it", "");
 		pos = spec->text[end] ? end + 1 : end;
 	}
 	return rc;
