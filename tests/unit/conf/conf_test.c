@@ -266,6 +266,13 @@ static void options_override_the_file(void **state)
 	assert_int_equal(conf.port_cnt, 2);
 	assert_int_equal(conf.executor.cores.cnt, 3);
 
+	assert_int_equal(ARGS("--config", path, "--beat-timeout", "2s", "--ctas", "4",
+			      "--frame-stamps", "no", "--trail-every", "8", "--capture-snap", "1K"),
+			 0);
+	assert_true(conf.executor.beat_timeout_ns == 2000000000 && conf.executor.ctas == 4);
+	assert_true(!conf.run.frame_stamps && conf.run.trail_every == 8);
+	assert_int_equal(conf.run.capture_snap, 1024);
+
 	assert_int_equal(ARGS("--config", path, "--ring", "64"), 0); /* every port of the file */
 	assert_int_equal(conf.port[0].ring_size, 64);
 	assert_int_equal(conf.port[1].ring_size, 64);
