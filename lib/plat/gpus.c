@@ -100,6 +100,9 @@ void plat_gpus_read(struct plat_read *r)
 	plat_tree_each(r->tree, "cuda", gpu_read, r);
 	plat_of(r, "host");
 	plat->cuda_driver = (int32_t)plat_number(r, "cuda_driver", 0, "cuda/driver");
+	plat->cuda_built = plat_is_there(r, "build/cuda")
+				   ? (int32_t)plat_number(r, "cuda_built", -1, "build/cuda")
+				   : -1;
 	if (plat->gpu_cnt)
 		return;
 	if (!plat_text(r, "cuda", plat->cuda_why, sizeof(plat->cuda_why), "cuda/why"))

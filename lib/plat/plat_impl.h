@@ -85,7 +85,8 @@ void plat_probe_process(struct plat_tree *tree);
 /* access/dev/infiniband/NAME: whether this process may open it. */
 void plat_probe_access(struct plat_tree *tree, const char *path);
 
-/* cuda/..., nvml/...: lib is the path of the library. */
+/* cuda/..., nvml/...: lib is the path of the library. Where CUDA's is there, also build/cuda: 1 if
+ * this program has CUDA itself. */
 void plat_probe_cuda(struct plat_tree *tree, const char *lib);
 void plat_probe_nvml(struct plat_tree *tree, const char *lib);
 

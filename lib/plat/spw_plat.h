@@ -192,6 +192,9 @@ struct spw_plat_pci {
 	X(P, GPU_DIRECT_RDMA_WRITES_ORDERING, 118)              \
 	X(P, DMA_BUF_SUPPORTED, 124)
 
+/* 10 * major + minor of the oldest GPU that the device code runs on (exec/spwd_order.cuh). */
+#define SPW_PLAT_GPU_CAPABILITY_MIN 75
+
 enum spw_plat_gpu_attr {
 	SPW_PLAT_GPU_ATTR_LIST(SPW_ENUM_VALUE, SPW_PLAT_GPU_) SPW_PLAT_GPU_ATTR_CNT
 };
@@ -275,8 +278,9 @@ struct spw_plat {
 	uint32_t rdma_cnt;
 	struct spw_plat_gpu gpu[SPW_PLAT_GPU_MAX];
 	uint32_t gpu_cnt;
-	int32_t cuda_driver;                       /* 13000 is 13.0; 0: none */
-	char cuda_why[160];                        /* why there is no GPU; "" if there is one */
+	int32_t cuda_driver; /* 13000 is 13.0; 0: none */
+	char cuda_why[160];  /* why there is no GPU; "" if there is one */
+	int32_t cuda_built;  /* whether the program that read the machine has CUDA; -1 unknown */
 	struct spw_plat_pci pci[SPW_PLAT_NIC_MAX]; /* network functions of vendor 15b3 */
 	uint32_t pci_cnt;
 	bool mlx5_core, mlx5_ib;      /* the modules are there */

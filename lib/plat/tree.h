@@ -4,8 +4,8 @@
  * The files from which the facts come, by their path without the first slash:
  * "sys/class/net/eth0/mtu". A live tree reads the running machine and keeps what it read, so that
  * it can be saved; a loaded one holds what was saved. Answers of system calls and libraries are
- * kept as files too: ethtool/, addr/, access/, env/, cuda/, nvml/ (probe_*.c put them there), and
- * what was measured is below measured/. later/ holds counters read again after a while.
+ * kept as files too: ethtool/, addr/, access/, env/, build/, cuda/, nvml/ (probe/ puts them there),
+ * and what was measured is below measured/. later/ holds counters read again after a while.
  *
  *   # comment
  *   sys/class/net/eth0/mtu = 9000                 text; \n, \t, \\ and \xHH stand for bytes

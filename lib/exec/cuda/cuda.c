@@ -47,10 +47,6 @@ int spw_cuda_err(int rc, const char *what)
 
 /* ---- whether this GPU can do it ---- */
 
-/* Oldest GPU that the device code runs on (exec/spwd_order.cuh). */
-#define CAPABILITY_MAJOR 7
-#define CAPABILITY_MINOR 5
-
 /* Asks the driver alone; creates nothing on the GPU. */
 static int cuda_gpu_check(struct spw_plat_gpu *gpu)
 {
@@ -60,11 +56,12 @@ static int cuda_gpu_check(struct spw_plat_gpu *gpu)
 		return spw_err_ctx(-ENOTSUP, "no usable GPU");
 	major = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR];
 	minor = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MINOR];
-	if (10 * major + minor < 10 * CAPABILITY_MAJOR + CAPABILITY_MINOR)
+	if (10 * major + minor < SPW_PLAT_GPU_CAPABILITY_MIN)
 		return spw_err(ENOTSUP,
 			       "%s has compute capability %d.%d, and CUDA executors need %d.%d or "
 			       "later; use cpu or inline",
-			       gpu->name, major, minor, CAPABILITY_MAJOR, CAPABILITY_MINOR);
+			       gpu->name, major, minor, SPW_PLAT_GPU_CAPABILITY_MIN / 10,
+			       SPW_PLAT_GPU_CAPABILITY_MIN % 10);
 	return 0;
 }
 

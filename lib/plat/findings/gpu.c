@@ -17,6 +17,31 @@
 #define THROTTLE_HURTS \
 	(THROTTLE_HW_SLOWDOWN | THROTTLE_SW_THERMAL | THROTTLE_HW_THERMAL | THROTTLE_HW_POWER_BRAKE)
 
+/* One of the two: a GPU that is too old gains nothing from a build with CUDA. */
+static void gpu_executor_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
+{
+	const int32_t major = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR],
+		      minor = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MINOR];
+
+	if (major < 0 || minor < 0)
+		return;
+	if (10 * major + minor < SPW_PLAT_GPU_CAPABILITY_MIN)
+		plat_advise(
+			plat_find(plat, SPW_PLAT_WARN, "gpu-too-old",
+				  "%s has compute capability %d.%d, and CUDA executors need %d.%d "
+				  "or later",
+				  gpu->name, major, minor, SPW_PLAT_GPU_CAPABILITY_MIN / 10,
+				  SPW_PLAT_GPU_CAPABILITY_MIN % 10),
+			"--executor cpu or inline, or a GPU of the Turing generation or later");
+	else if (plat->cuda_built == 0)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "gpu-not-built",
+				      "%s is there, but this build of spinwire has no CUDA",
+				      gpu->name),
+			    "install an nvcc of CUDA 12.0 or later (nvidia-cuda-toolkit; CUDA_HOME "
+			    "names its folder), then meson setup --reconfigure build and ninja -C "
+			    "build; else --executor cpu or inline");
+}
+
 static void gpu_settings_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	if (gpu->attr[SPW_PLAT_GPU_KERNEL_EXEC_TIMEOUT] == 1)
@@ -124,6 +149,7 @@ void plat_gpus_judge(struct spw_plat *plat)
 			    "nvidia-smi; dmesg | grep -i nvrm: driver and library must be of one "
 			    "version");
 	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
+		gpu_executor_judge(plat, &plat->gpu[i]);
 		gpu_settings_judge(plat, &plat->gpu[i]);
 		gpu_peermem_judge(plat, &plat->gpu[i]);
 		gpu_distance_judge(plat, &plat->gpu[i]);

@@ -127,6 +127,12 @@ static void probe_gpu_put(struct plat_tree *tree, const struct spw_plat_gpu *gpu
 	}
 }
 
+#if SPW_HAVE_CUDA
+#define BUILT "1"
+#else
+#define BUILT "0"
+#endif
+
 void plat_probe_cuda(struct plat_tree *tree, const char *lib)
 {
 	struct spw_plat_gpu gpu;
@@ -142,6 +148,7 @@ void plat_probe_cuda(struct plat_tree *tree, const char *lib)
 		snprintf(text, sizeof(text), "%d", version);
 		plat_tree_put(tree, "cuda/driver", text);
 	}
+	plat_tree_put(tree, "build/cuda", BUILT);
 	cuda.device_cnt(&cnt);
 	if (cnt <= 0)
 		plat_tree_put(tree, "cuda/why", "the CUDA driver reports no GPU");

@@ -132,6 +132,7 @@ static void spark_gpu(void **state)
 	(void)state;
 	assert_int_equal(plat->gpu_cnt, 1);
 	assert_int_equal(plat->cuda_driver, 13000);
+	assert_int_equal(plat->cuda_built, SPW_HAVE_CUDA);
 	assert_string_equal(plat->cuda_why, "");
 	assert_string_equal(gpu->name, "NVIDIA GB10");
 	assert_string_equal(gpu->pci, "000f:01:00.0");
