@@ -34,6 +34,7 @@
 #ifndef SPW_SOFTHCA_INJECT_FAULT_H
 #define SPW_SOFTHCA_INJECT_FAULT_H
 
+#include "base/spw_enum.h"
 #include "softhca/cable/cable.h"
 
 struct hca_wq;
@@ -68,16 +69,14 @@ enum fault_arg {
 };
 
 /* What happened to a frame that leaves: counters, and the words of the log. */
-#define FAULT_HITS(X)           \
-	X(LOST, "lost")         \
-	X(DUP, "duplicated")    \
-	X(REORDER, "reordered") \
-	X(CORRUPT, "corrupted") \
-	X(DELAY, "delayed")     \
-	X(DOWN, "link-is-down")
-#define X(id, word) FAULT_HIT_##id,
-enum fault_hit { FAULT_HITS(X) FAULT_HIT_CNT };
-#undef X
+#define FAULT_HIT_LIST(X, P)       \
+	X(P, LOST, "lost")         \
+	X(P, DUP, "duplicated")    \
+	X(P, REORDER, "reordered") \
+	X(P, CORRUPT, "corrupted") \
+	X(P, DELAY, "delayed")     \
+	X(P, DOWN, "link-is-down")
+enum fault_hit { SPW_ENUM(FAULT_HIT) };
 
 struct fault_queued { /* a delayed or reordered frame */
 	uint64_t due_ns;

@@ -20,9 +20,7 @@
 
 /* The first that applies decides: the link is down, lost, reordered, delayed; a frame that goes on
  * may be corrupted and, besides, duplicated. */
-#define X(id, word) [FAULT_HIT_##id] = word,
-static const char *const hit_name[] = {FAULT_HITS(X)};
-#undef X
+static const struct spw_enum_word hit_word[] = {SPW_ENUM_WORDS(FAULT_HIT)};
 
 /* A number in [0,1): splitmix64 of (seed, frame, which decision). */
 static double fault_dice_of(const struct fault *f, uint64_t frame, uint32_t which)
@@ -62,7 +60,7 @@ static void fault_hit_count(struct fault *f, enum fault_hit which, uint32_t len)
 	if (f->log_fd < 0)
 		return;
 	n = snprintf(line, sizeof(line), "%llu %s %u\n", (unsigned long long)f->frame,
-		     hit_name[which], len);
+		     hit_word[which].text, len);
 	if (write(f->log_fd, line, (size_t)n) < 0)
 		f->log_fd = -1;
 }

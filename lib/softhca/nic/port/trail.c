@@ -29,13 +29,11 @@ void trail_begin(const struct hca_cfg *cfg)
 		spw_warn("--trail: %s", spw_err_text());
 }
 
+#define GAP_NAME(prefix, name, text) #name ","
+
 void trail_end(void)
 {
-	static const char names[] = "gap="
-#define X(name) #name ","
-		TRAIL_GAP_LIST(X)
-#undef X
-		;
+	static const char names[] = "gap=" TRAIL_GAP_LIST(GAP_NAME, );
 	const struct spw_trail *ring = &nic_trail.ring;
 
 	if (ring->rec && spw_trail_write(&ring, 1, names, nic_trail.path))

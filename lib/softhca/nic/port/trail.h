@@ -13,22 +13,19 @@
 #ifndef SPW_SOFTHCA_PORT_TRAIL_H
 #define SPW_SOFTHCA_PORT_TRAIL_H
 
+#include "base/spw_enum.h"
 #include "base/spw_order.h"
 #include "trail/spw_trail.h"
 
 struct hca_cfg;
 
-/* Why the NIC thread did no work for a while. X(name) */
-#define TRAIL_GAP_LIST(X)                                    \
-	X(nap)   /* it slept, and waited for a core after */ \
-	X(lost)  /* an idle turn took long */                \
-	X(round) /* a round with work took long */
+/* Why the NIC thread did no work for a while. name, meaning */
+#define TRAIL_GAP_LIST(X, P)                               \
+	X(P, nap, "it slept, and waited for a core after") \
+	X(P, lost, "an idle turn took long")               \
+	X(P, round, "a round with work took long")
 
-enum trail_gap {
-#define X(name) TRAIL_GAP_##name,
-	TRAIL_GAP_LIST(X)
-#undef X
-};
+enum trail_gap { SPW_ENUM(TRAIL_GAP) };
 
 struct trail {
 	struct spw_trail ring;
