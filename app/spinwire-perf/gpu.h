@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The bytes of GPU rows, made and compared by kernels: they stay in the GPU's view of the memory,
- * as the bytes of a user's kernels do. gpu.cu, or gpu_none.c in a build without CUDA. The pattern
+ * as the bytes of a user's kernels do. gpu.cu, or gpu_nocuda.c in a build without CUDA. The pattern
  * is that of pattern.h. Each call ends when its kernel has; nothing of it is timed.
  */
 #ifndef PERF_GPU_H
