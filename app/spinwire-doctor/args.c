@@ -29,7 +29,8 @@ static const struct {
 	uint32_t min, max;
 } file_range[] = {
 	{0, 0}, {1, 1}, {1, DOCTOR_FILE_MAX}, {2, 2}, {0, DOCTOR_FILE_MAX}, {0, DOCTOR_FILE_MAX},
-	{0, 0}};
+	{0, 0}, {0, 0}};
+_Static_assert(SPW_ARRAY_CNT(file_range) == SPW_ARRAY_CNT(command) - 1, "a range for each command");
 
 static int file_add(void *base, const char *file)
 {
