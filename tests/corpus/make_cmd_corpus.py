@@ -26,7 +26,8 @@ def old(cmd, core, drv=b'', out=64):
 def extended(cmd, core, drv=b'', out=64, drv_out=64):
     core += bytes(-len(core) % 8)
     drv += bytes(-len(drv) % 8)
-    return record(0, struct.pack('<IHHQHHI', cmd | EX, len(core) // 8, out // 8, RESP, len(drv) // 8, drv_out // 8, 0) + core + drv)
+    return record(0, struct.pack('<IHHQHHI', cmd | EX, len(core) // 8, out // 8, RESP, len(drv) // 8, drv_out // 8,
+                                 0) + core + drv)
 
 
 def ioctl(obj, method, attrs):
@@ -65,7 +66,8 @@ def mr(handle=1):
 
 
 def cq(entries=15, channel=0xffffffff):
-    return old(18, q(RESP, 0x77) + w(entries, 0, channel, 0), q(BUF, DBREC) + struct.pack('<IBBHHHI', 64, 0, 0, 2, 1, 0, 0), out=16)
+    return old(18, q(RESP, 0x77) + w(entries, 0, channel, 0),
+               q(BUF, DBREC) + struct.pack('<IBBHHHI', 64, 0, 0, 2, 1, 0, 0), out=16)
 
 
 def qp(kind=2, pd_handle=1, cq_handle=3, srq=0, is_srq=0):
@@ -83,7 +85,8 @@ def modify(handle, state, mask):
 
 def uar(kind):
     """Object UAR of the driver's namespace: allocate."""
-    return ioctl(0x1008, 0x1000, [(0x1000, 0, 1, 0), (0x1001, 8, 1, kind), (0x1002, 8, 1, RESP), (0x1003, 4, 1, RESP + 8),
+    return ioctl(0x1008, 0x1000, [(0x1000, 0, 1, 0), (0x1001, 8, 1, kind), (0x1002, 8, 1, RESP),
+                                  (0x1003, 4, 1, RESP + 8),
                                   (0x1004, 4, 1, RESP + 16)])
 
 
@@ -103,18 +106,23 @@ def sessions():
     yield 'mr', context() + pd() + mr() + old(13, w(2), out=0) + old(4, w(1), out=0)
     yield 'rc', start() + qp(2) + qp(2) + modify(4, 1, 0x39) + old(27, q(RESP) + w(4, 0), out=4)
     yield 'ud', start() + qp(4) + old(25, q(RESP) + w(4, 0xffff), out=128)
-    yield 'raw', start() + qp(8) + extended(50, w(0, 4) + struct.pack('<IHHBBBBI', 0, 16, 0, 0, 0, 0, 1, 0), out=8, drv=b'', drv_out=0)
-    yield 'srq', start() + old(32, q(RESP, 1) + w(1, 15, 1, 0), q(BUF, DBREC) + w(0, 0, 0, 0), out=16) + qp(2, 1, 3, 4, 1)
-    yield 'wq', (start() + extended(52, w(0, 0) + q(1) + w(1, 3, 16, 1, 0, 0), q(BUF, DBREC) + w(16, 4, 0, 0, 0, 0, 0, 0), out=24, drv_out=8) +
+    yield 'raw', start() + qp(8) + extended(50, w(0, 4) + struct.pack('<IHHBBBBI', 0, 16, 0, 0, 0, 0, 1, 0), out=8,
+                                            drv=b'', drv_out=0)
+    yield 'srq', start() + old(32, q(RESP, 1) + w(1, 15, 1, 0), q(BUF, DBREC) + w(0, 0, 0, 0),
+                               out=16) + qp(2, 1, 3, 4, 1)
+    yield 'wq', (start() + extended(52, w(0, 0) + q(1) + w(1, 3, 16, 1, 0, 0),
+                                    q(BUF, DBREC) + w(16, 4, 0, 0, 0, 0, 0, 0), out=24, drv_out=8) +
                  extended(53, w(1, 4, 1, 0, 0, 0), out=0, drv_out=0) + extended(55, w(0, 0, 4, 0), out=16, drv_out=8))
     yield 'order', qp() + cq() + pd() + context() + context() + old(4, w(9), out=0)
     yield 'probe', probe() + context() + probe()
     yield 'invoke', (invoke(0, q(RESP), UCONTEXT, out=8) + invoke(3, q(RESP), out=4, drv_out=4) +
                      invoke(9, q(RESP, BUF, 0x1000, BUF) + w(1, 0xf), out=12) +
-                     invoke(18, q(RESP, 0x77) + w(15, 0, 0xffffffff, 0), q(BUF, DBREC) + w(64, 0) + bytes(16), out=8, drv_out=8))
+                     invoke(18, q(RESP, 0x77) + w(15, 0, 0xffffffff, 0), q(BUF, DBREC) + w(64, 0) + bytes(16), out=8,
+                            drv_out=8))
     yield 'channel', start() + old(17, q(RESP), out=12) + old(20, q(RESP) + w(3, 0), out=16)
     yield 'resize', start() + old(19, q(RESP) + w(3, 31), q(BUF + 0x800) + w(64, 0, 0, 0), out=16)
-    yield 'mcast', start() + qp(4) + old(30, bytes(16) + w(4, 0) + q(0), out=0) + old(31, bytes(16) + w(4, 0) + q(0), out=0)
+    yield 'mcast', start() + qp(4) + old(30, bytes(16) + w(4, 0) + q(0),
+                                         out=0) + old(31, bytes(16) + w(4, 0) + q(0), out=0)
     yield 'ah', start() + old(5, q(RESP, 1) + w(1, 0) + bytes(32), out=12)
     yield 'busy', start() + qp(2) + old(4, w(1), out=0) + old(20, q(RESP) + w(3, 0), out=16)
     yield 'twice', context() + pd() + old(4, w(1), out=0) + old(4, w(1), out=0) + mr(1) + mr(77)

@@ -43,7 +43,8 @@ INPUTS = {
 INPUTS |= {
     'full_batch': conf(SUM) + push(*[frame(i % 8, 1 + 7 * i) for i in range(64)]) + bytes([EXECUTE, 0]),
     'good': conf(NULL) + push(frame(0, 60), frame(1, 60)) + complete({0: 0b1001, 2: w2(2), 5: 1, 7: 2}),
-    'echo_all': conf(NULL) + push(*[frame(0, 60)] * 64) + complete({0: 0x55555555555555, 1: 0x55555555555555, 2: w2(64, 1, 0x5555)}),
+    'echo_all': conf(NULL) + push(*[frame(0, 60)] * 64) + complete({0: 0x55555555555555, 1: 0x55555555555555,
+                                                                    2: w2(64, 1, 0x5555)}),
     'unit_beyond': conf(NULL) + push(frame(0, 60)) + complete({2: w2(1, 0xffff), 7: 1}),
     'cnt_wrong': conf(NULL) + push(frame(0, 60)) + complete({2: w2(64)}),
     'verdict_beyond': conf(NULL) + push(frame(0, 60)) + complete({1: 1, 2: w2(1)}),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""make_rx_corpus.py FOLDER: receive rings and frames as they come from a cable, for fuzz_rx. Packets: InfiniBand Architecture Specification,
-chapters 9 and A17; rings: rdma-core's mlx5dv.h."""
+"""make_rx_corpus.py FOLDER: receive rings and frames as they come from a cable, for fuzz_rx. Packets: InfiniBand
+Architecture Specification, chapters 9 and A17; rings: rdma-core's mlx5dv.h."""
 import os
 import struct
 import sys
@@ -85,10 +85,12 @@ cases = {
     'rc-invalidate': case(RC, roce(RC, SEND_ONLY_INV, KEY, fill(16))),
     'rc-no-receive': case(RC | ROUNDS, *messages, receives=0),
     'rc-out-of-order': case(RC, roce(RC, SEND_LAST, fill(16)), roce(RC, WRITE_MIDDLE, fill(256))),
-    'rc-again': case(RC | ROUNDS, roce(RC, SEND_ONLY, fill(40)), roce(RC, SEND_ONLY, fill(40)), roce(RC, READ_REQUEST, reth(600), psn=1),
+    'rc-again': case(RC | ROUNDS, roce(RC, SEND_ONLY, fill(40)), roce(RC, SEND_ONLY, fill(40)),
+                     roce(RC, READ_REQUEST, reth(600), psn=1),
                      roce(RC, READ_REQUEST, reth(600), psn=1), roce(RC, FETCH_ADD, atomic(), psn=4),
                      roce(RC, FETCH_ADD, atomic(), psn=4), roce(RC, SEND_ONLY, fill(40), psn=9), fix=3),
-    'rc-answers': case(RC, roce(RC, ACK, aeth), roce(RC, READ_ONLY, aeth, fill(64)), roce(RC, ATOMIC_ACK, aeth, fill(8))),
+    'rc-answers': case(RC, roce(RC, ACK, aeth), roce(RC, READ_ONLY, aeth, fill(64)),
+                       roce(RC, ATOMIC_ACK, aeth, fill(8))),
     'uc': case(UC, roce(UC, SEND_ONLY, fill(99 + 1)), roce(UC, SEND_FIRST, fill(256)), roce(UC, SEND_LAST, fill(8)),
                roce(UC, WRITE_ONLY, reth(32), fill(32))),
     'ud': case(UD, roce(UD, SEND_ONLY, deth, fill(128)), roce(UD, SEND_ONLY_IMM, deth, imm, fill(64))),

@@ -34,11 +34,13 @@ def receive(*segments):
 
 def av():
     gid = bytes(10) + b'\xff\xff\x0a\x35\x00\x01'
-    return struct.pack('>IIIIIHHBBxx', 0x1111, 0, 1 << 31, 0, 0, 0xffff, 0xffff, 0, 64)[:28].ljust(28, b'\0') + struct.pack('>I', 1 << 30 | 3 << 20) + gid
+    return struct.pack('>IIIIIHHBBxx', 0x1111, 0, 1 << 31, 0, 0, 0xffff, 0xffff, 0,
+                       64)[:28].ljust(28, b'\0') + struct.pack('>I', 1 << 30 | 3 << 20) + gid
 
 
 def eth(header=b''):
-    return (struct.pack('>IIIH', 0, 0, 0, len(header)) + header).ljust((14 + max(len(header), 2) + 15) // 16 * 16, b'\0')
+    return (struct.pack('>IIIH', 0, 0, 0, len(header)) + header).ljust((14 + max(len(header), 2) + 15) // 16 * 16,
+                                                                       b'\0')
 
 
 def ring(kind, *wqes, receives=8):

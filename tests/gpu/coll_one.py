@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""coll_one.py PORT: one-shot collectives between two ranks on one GPU, in one process: each rank has a group, a software device and
-a stream of its own. First every bit: three types, lengths around cells and CTAs, aligned and not, both kinds of call. Then how long an
-all_reduce of bf16 takes in a captured graph of calls: launched one by one they would wait for Python. At last two ranks that call for
-different operations.
-Run it under `tools/with-softhca --devices 2`."""
+"""coll_one.py PORT: one-shot collectives between two ranks on one GPU, in one process: each rank has a group, a
+software device and a stream of its own. First every bit: three types, lengths around cells and CTAs, aligned and not,
+both kinds of call. Then how long an all_reduce of bf16 takes in a captured graph of calls: launched one by one they
+would wait for Python. At last two ranks that call for different operations. Run it under `tools/with-softhca --devices
+2`."""
 import os
 import statistics
 import sys
@@ -40,7 +40,8 @@ class Pair:
 
     def open(self, rank, port):
         torch.cuda.set_device(0)
-        self.groups[rank] = spinwire_coll.Group(rank, 2, root=f'127.0.0.1:{port}', device='cuda', rails=f'mlx5_{rank}', bind='127.0.0.1:0')
+        self.groups[rank] = spinwire_coll.Group(rank, 2, root=f'127.0.0.1:{port}', device='cuda', rails=f'mlx5_{rank}',
+                                                bind='127.0.0.1:0')
 
     def call(self, kind, out, data):
         for rank in RANKS:

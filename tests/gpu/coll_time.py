@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""coll_time.py RANK RANKS PORT cuda|cpu: how long an all_reduce of bf16 takes, one-shot and by NCCL, in turn. A rank has one GPU. Rank 0
-prints a JSON line a size: microseconds from the call to the end of a synchronize (p50, p99), and a call within a row of calls in a stream
-(median). cpu: one-shot by the cpu executor alone, without torch."""
+"""coll_time.py RANK RANKS PORT cuda|cpu: how long an all_reduce of bf16 takes, one-shot and by NCCL, in turn. A rank
+has one GPU. Rank 0 prints a JSON line a size: microseconds from the call to the end of a synchronize (p50, p99), and a
+call within a row of calls in a stream (median). cpu: one-shot by the cpu executor alone, without torch."""
 import json
 import os
 import statistics
@@ -110,7 +110,8 @@ def measure(side):
                 times[way].append((time.perf_counter() - start) * 1e6)
             rows[way].append(side.row(way))
     side.check()
-    return {way: {'p50': p(times[way], 0.5), 'p99': p(times[way], 0.99), 'row': statistics.median(rows[way])} for way in side.ways}
+    return {way: {'p50': p(times[way], 0.5), 'p99': p(times[way], 0.99), 'row': statistics.median(rows[way])}
+            for way in side.ways}
 
 
 def main():
@@ -122,7 +123,8 @@ def main():
         torch.cuda.set_device(0)
         torch.zeros(1, device='cuda')
         dist.init_process_group('nccl', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=ranks)
-    with spinwire_coll.Group(rank, ranks, root=f'127.0.0.1:{port + 1}', device=device, rails='mlx5_0', bind='127.0.0.1:0') as group:
+    with spinwire_coll.Group(rank, ranks, root=f'127.0.0.1:{port + 1}', device=device, rails='mlx5_0',
+                             bind='127.0.0.1:0') as group:
         for size in SIZES:
             result = measure((Cuda if device == 'cuda' else Cpu)(group, size))
             if rank == 0:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""nccl_gather.py RANK PORT BYTES...: one of two ranks of NCCL's all_gather; each has a GPU of its own. BYTES is the size of the
-gathered tensor. All bytes are compared once. Rank 0 prints a line a size: bytes, microseconds (median), bus bandwidth in GB/s."""
+"""nccl_gather.py RANK PORT BYTES...: one of two ranks of NCCL's all_gather; each has a GPU of its own. BYTES is the
+size of the gathered tensor. All bytes are compared once. Rank 0 prints a line a size: bytes, microseconds (median), bus
+bandwidth in GB/s."""
 import statistics
 import sys
 import time
@@ -33,7 +34,8 @@ def main():
             torch.cuda.synchronize()
             times.append(time.perf_counter() - start)
         for peer in range(RANKS):
-            assert torch.equal(whole[peer * count:(peer + 1) * count], pattern(peer, count)), f'wrong bytes from rank {peer}'
+            assert torch.equal(whole[peer * count:(peer + 1) * count],
+                               pattern(peer, count)), f'wrong bytes from rank {peer}'
         mid = statistics.median(times[WARM:])
         if rank == 0:
             print(f'{size} {mid * 1e6:.1f} {size * (RANKS - 1) / RANKS / mid / 1e9:.3f}', flush=True)

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""net [--json FILE] [--quick] [--only STEP,...] [--apart]: spinwire's net plugin under NCCL, beside NCCL's NET/IB and its sockets,
-over the software ConnectX. Pack it with `tests/gpu/nccl_bundle OUT BUILD`, and run OUT/net on a machine with two GPUs, torch 2.11 and
-NCCL 2.28 or later; it needs no other file, no network and about 6 minutes. Steps:
+"""net [--json FILE] [--quick] [--only STEP,...] [--apart]: spinwire's net plugin under NCCL, beside NCCL's NET/IB and
+its sockets, over the software ConnectX. Pack it with `tests/gpu/nccl_bundle OUT BUILD`, and run OUT/net on a machine
+with two GPUs, torch 2.11 and NCCL 2.28 or later; it needs no other file, no network and about 6 minutes. Steps:
 
   two     two devices a rank: six collectives, 1 KB to 128 MB; CPU time of the threads
   ways    where the time of a message goes, by the plugin's own report: broadcast, then all_gather
   four    four devices a rank: all_gather and all_reduce
   rates   enforced rates: one rail beside two
   faults  a rail cut, slow, and flapping in mid-run: every byte right, and how long a call took at most
-  beside  four devices a rank: the plugin and NET/IB at the same time, and on rank 0's devices also UCX and a raw Ethernet port, with
+  beside  four devices a rank: the plugin and NET/IB at the same time, and on rank 0's devices also UCX and a raw
+  Ethernet port, with
           either flow rule: every byte right, both ledgers exact
 
-The nets take turns within the same two processes (a communicator each), so ratios are of one run. --apart: a run for each net instead,
-if this torch cannot name a communicator's network. Exit status 1: a step failed; the others are printed all the same."""
+The nets take turns within the same two processes (a communicator each), so ratios are of one run. --apart: a run for
+each net instead, if this torch cannot name a communicator's network. Exit status 1: a step failed; the others are
+printed all the same."""
 import argparse
 import json
 import os
@@ -27,7 +29,8 @@ import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 KB, MB = 1 << 10, 1 << 20
-ENV = {'NCCL_P2P_DISABLE': '1', 'NCCL_SHM_DISABLE': '1', 'NCCL_SOCKET_IFNAME': 'lo', 'NCCL_IB_GID_INDEX': '3', 'NCCL_NVLS_ENABLE': '0',
+ENV = {'NCCL_P2P_DISABLE': '1', 'NCCL_SHM_DISABLE': '1', 'NCCL_SOCKET_IFNAME': 'lo', 'NCCL_IB_GID_INDEX': '3',
+       'NCCL_NVLS_ENABLE': '0',
        'NCCL_DMABUF_ENABLE': '0', 'NCCL_NET_GDR_LEVEL': 'LOC', 'NCCL_NET_PLUGIN': 'spinwire',
        'NCCL_DEBUG': 'INFO', 'GLOO_SOCKET_IFNAME': 'lo', 'TORCH_NCCL_ASYNC_ERROR_HANDLING': '1'}
 NETS = [['spinwire', 'spinwire', None], ['IB', 'IB', None], ['Socket', 'Socket', None]]
@@ -51,14 +54,19 @@ class Run:
         self.procs = []
         for rank in (0, 1):
             self.control.append(os.path.join(self.folder, f'c{rank}'))
-            words = [os.path.join(HERE, 'with-softhca'), '--cable', f'shm:net{os.getpid()}x{Run.count}', '--devices', str(devices),
-                     '--control', self.control[rank], *options, sys.executable, os.path.join(HERE, 'nccl_ranks.py'), str(rank), port,
+            words = [os.path.join(HERE, 'with-softhca'), '--cable', f'shm:net{os.getpid()}x{Run.count}', '--devices',
+                     str(devices),
+                     '--control', self.control[rank], *options, sys.executable, os.path.join(HERE, 'nccl_ranks.py'),
+                     str(rank), port,
                      json.dumps(todo)]
             path = os.path.join(HERE, 'lib') + ':' + os.environ.get('LD_LIBRARY_PATH', '')
             log = os.path.join(self.folder, f'nccl{rank}.log')
-            self.procs.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=open(os.path.join(self.folder, f'err{rank}'), 'w'),
-                                               text=True, env={**os.environ, **ENV, 'SPW_SOFTHCA_LIB': os.path.join(HERE, 'new.so'),
-                                                               'LD_LIBRARY_PATH': path, 'NCCL_DEBUG_FILE': log, **(env or {})}))
+            self.procs.append(subprocess.Popen(words, stdout=subprocess.PIPE,
+                                               stderr=open(os.path.join(self.folder, f'err{rank}'), 'w'),
+                                               text=True, env={**os.environ, **ENV,
+                                                               'SPW_SOFTHCA_LIB': os.path.join(HERE, 'new.so'),
+                                                               'LD_LIBRARY_PATH': path, 'NCCL_DEBUG_FILE': log,
+                                                               **(env or {})}))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         threading.Thread(target=self.procs[1].stdout.read, daemon=True).start()
@@ -113,7 +121,8 @@ class Run:
         """The networks that NCCL says it used, and what the plugin says of its rails."""
         log = os.path.join(self.folder, 'nccl0.log')
         text = open(log, errors='replace').read() if os.path.exists(log) else ''
-        return sorted({line.split('NCCL INFO ')[-1] for line in text.splitlines() if 'Using network' in line or 'NET/spinwire:' in line})
+        return sorted({line.split('NCCL INFO ')[-1] for line in text.splitlines() if 'Using network' in line
+                       or 'NET/spinwire:' in line})
 
 
 def launch(name, devices, nets, steps, seconds, apart, **how):
@@ -129,7 +138,8 @@ def launch(name, devices, nets, steps, seconds, apart, **how):
 def two(opt):
     sizes = [KB, 8 * KB, 64 * KB, MB, 8 * MB, 32 * MB, 128 * MB]
     some = [KB, 64 * KB, MB, 32 * MB]
-    ops = {'all_gather': sizes, 'all_reduce': sizes, 'broadcast': some, 'reduce_scatter': some, 'all_to_all': some, 'sendrecv': some}
+    ops = {'all_gather': sizes, 'all_reduce': sizes, 'broadcast': some, 'reduce_scatter': some, 'all_to_all': some,
+           'sendrecv': some}
     steps = [{'do': 'pairs', 'ops': ops, 'rounds': 5 if opt.quick else 15},
              {'do': 'cpu', 'op': 'all_gather', 'bytes': MB, 'calls': 2000}]
     launch('two', 2, NETS, steps, 170, opt.apart)
@@ -143,7 +153,8 @@ def stages(folder):
             print(f'  {name}: sent {p["sent"]}, received {p["received"]}, slow {p["causes"]}')
             for r in p['latency']:
                 rows.append({'step': 'stages', 'report': name, **r})
-                print(f'    {r["stage"]:15} {r["count"]:8}  p50 {(r["p50_ns"] or 0) / 1e3:8.1f}  p90 {(r["p90_ns"] or 0) / 1e3:8.1f}'
+                print(f'    {r["stage"]:15} {r["count"]:8}  p50 {(r["p50_ns"] or 0) / 1e3:8.1f}  p90 '
+                      f'{(r["p90_ns"] or 0) / 1e3:8.1f}'
                       f'  max {r["max_ns"] / 1e3:8.1f} us')
     sys.stdout.flush()
 
@@ -205,25 +216,30 @@ def faults(opt):
     edges = [steps[0][0] for _, steps in FAULTS] + [99]
     for i, (name, _) in enumerate(FAULTS):
         within = [took for at, took in calls if edges[i] - 0.5 <= at - start < edges[i + 1] - 0.5]
-        row = {'step': 'faults', 'fault': name, 'calls': len(within), 'calm_us': calm * 1e6, 'longest_us': max(within, default=0) * 1e6,
+        row = {'step': 'faults', 'fault': name, 'calls': len(within), 'calm_us': calm * 1e6,
+               'longest_us': max(within, default=0) * 1e6,
                'away_us': sum(t for t in within if t > 5 * calm) * 1e6}
         rows.append(row)
-        print('  {fault:9} {calls:5} calls, every byte right; median of the run {calm_us:.0f} us; longest {longest_us:.0f} us'.format(**row),
+        print('  {fault:9} {calls:5} calls, every byte right; median of the run {calm_us:.0f} us; longest '
+              '{longest_us:.0f} us'.format(**row),
               flush=True)
     stages(folder)
 
 
 def beside(_opt):
     for rule in ('udp=9', 'flow=all'):
-        todo = {'nets': NETS[:2], 'steps': [{'do': 'endure', 'op': 'all_gather', 'bytes': MB, 'seconds': 6, 'neighbours': rule,
+        todo = {'nets': NETS[:2], 'steps': [{'do': 'endure', 'op': 'all_gather', 'bytes': MB, 'seconds': 6,
+                                             'neighbours': rule,
                                             'library': os.path.join(HERE, 'spw_neighbours.so')}]}
         run = Run(f'beside {rule}', 4, todo)
         if not run.end(60):
             continue
         said = {x['kind']: x for x in run.lines}
         calls, passed = said['endured'], said['neighbours']
-        print(f'  {rule}: {calls["calls"]} all_gathers of 1 MB by each of {" and ".join(calls["nets"])}, {passed["messages"]} messages of UCX '
-              f'({passed["message_bytes"] / 1e6:.0f} MB), {passed["frames"]} frames and echoes of the raw ports: all right', flush=True)
+        print(f'  {rule}: {calls["calls"]} all_gathers of 1 MB by each of {" and ".join(calls["nets"])}, '
+              f'{passed["messages"]} messages of UCX '
+              f'({passed["message_bytes"] / 1e6:.0f} MB), {passed["frames"]} frames and echoes of the raw ports: all '
+              f'right', flush=True)
         for line in run.used():
             print(f'  {run.name}: {line}', flush=True)
 
@@ -237,7 +253,8 @@ def table(name):
     print(f'{"op":15}{"bytes":>11}' + ''.join(f'{n:>24}' for n in nets) + '   ratio of bus bandwidth')
     for op, size in dict.fromkeys((r['op'], r['bytes']) for r in mine if r['kind'] == 'pairs'):
         here = [r for r in mine if r['op'] == op and r['bytes'] == size]
-        cells = ''.join(next((f'{r["us"]:13.1f} us{r["busbw"]:8.3f}' for r in here if r['kind'] == 'pairs' and r['net'] == n), f'{"-":>24}')
+        cells = ''.join(next((f'{r["us"]:13.1f} us{r["busbw"]:8.3f}' for r in here if r['kind'] == 'pairs'
+                              and r['net'] == n), f'{"-":>24}')
                         for n in nets)
         ratios = '  '.join(f'{r["net"]}/{r["over"]} {r["busbw_ratio"]:.2f} [{r["least"]:.2f}, {r["most"]:.2f}]'
                            for r in here if r['kind'] == 'ratio')

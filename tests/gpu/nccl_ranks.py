@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""nccl_ranks.py RANK PORT JSON: one of two ranks of torch.distributed; each has a GPU of its own. Every network is a communicator of
-its own in the same two processes, so that they take turns: `nets` of JSON are [NAME, NCCL's name of the network, rails or null].
+"""nccl_ranks.py RANK PORT JSON: one of two ranks of torch.distributed; each has a GPU of its own. Every network is a
+communicator of its own in the same two processes, so that they take turns: `nets` of JSON are [NAME, NCCL's name of the
+network, rails or null].
 
   pairs    {"ops": {op: [bytes...]}, "rounds": N}: medians of each net's times, in turn; all bytes compared first
-  endure   {"op", "bytes", "seconds"}: all nets at the same time, back to back, all bytes compared each time; when each took how long.
-           "neighbours": RULE, and the library's PATH in "library": UCX and a raw port with that flow rule on rank 0's devices meanwhile
+  endure   {"op", "bytes", "seconds"}: all nets at the same time, back to back, all bytes compared each time; when each
+  took how long.
+           "neighbours": RULE, and the library's PATH in "library": UCX and a raw port with that flow rule on rank 0's
+           devices meanwhile
   cpu      {"op", "bytes", "calls"}: each net back to back; CPU time of each thread over elapsed time
 
 Rank 0 prints one JSON object a line."""
@@ -28,7 +31,8 @@ def say(**what):
 
 
 def pattern(rank, count, salt=0):
-    return (torch.arange(count, dtype=torch.int32, device='cuda') * 2654435 + (rank + 1) * 77777 + salt * 1299721).to(torch.int32)
+    return (torch.arange(count, dtype=torch.int32, device='cuda') * 2654435 + (rank + 1) * 77777 + salt
+            * 1299721).to(torch.int32)
 
 
 def same(have, want, what):
@@ -46,7 +50,8 @@ class Op:
         self.mine = pattern(rank, self.part if name == 'all_gather' else self.count)
         self.out = torch.zeros(self.part if name == 'reduce_scatter' else self.count, dtype=torch.int32, device='cuda')
         self.bytes = self.count * 4
-        self.factor = {'all_reduce': 2 * (RANKS - 1) / RANKS, 'broadcast': 1, 'sendrecv': 1}.get(name, (RANKS - 1) / RANKS)
+        self.factor = {'all_reduce': 2 * (RANKS - 1) / RANKS, 'broadcast': 1,
+                       'sendrecv': 1}.get(name, (RANKS - 1) / RANKS)
         self.peer = 1 - rank
         self.fence = torch.zeros(1, device='cuda')
 
@@ -80,8 +85,10 @@ class Op:
     def check(self, salt=0):
         own = [pattern(r, self.mine.numel(), salt) for r in range(RANKS)]
         part = slice(self.rank * self.part, (self.rank + 1) * self.part)
-        want = {'all_gather': lambda: torch.cat(own), 'all_reduce': lambda: own[0] + own[1], 'broadcast': lambda: own[0],
-                'reduce_scatter': lambda: (own[0] + own[1])[part], 'all_to_all': lambda: torch.cat([o[part] for o in own]),
+        want = {'all_gather': lambda: torch.cat(own), 'all_reduce': lambda: own[0] + own[1],
+                'broadcast': lambda: own[0],
+                'reduce_scatter': lambda: (own[0] + own[1])[part],
+                'all_to_all': lambda: torch.cat([o[part] for o in own]),
                 'sendrecv': lambda: own[self.peer]}[self.name]()
         same(self.out, want, f'{self.name}, {self.bytes} bytes, rank {self.rank}')
 
@@ -98,8 +105,9 @@ def repeats(size):
 
 
 def timed(op, cnt):
-    """The time of the slower rank, from a common start. The root of a broadcast is done when NCCL's buffers hold the bytes, of which the
-    network may have sent nothing: what it leaves behind would count for the network that is measured next."""
+    """The time of the slower rank, from a common start. The root of a broadcast is done when NCCL's buffers hold the
+    bytes, of which the network may have sent nothing: what it leaves behind would count for the network that is
+    measured next."""
     op.call()
     dist.all_reduce(op.fence, group=op.group) # done at each rank only when both have come to it
     torch.cuda.synchronize()
@@ -132,7 +140,8 @@ def pairs(rank, groups, todo):
             if rank == 0: # the ratio of each round's pair: what the machine does in a round hits both
                 for net in list(ops)[1:]:
                     ratio = [b / a for a, b in zip(times[base], times[net])]
-                    say(kind='ratio', op=name, bytes=ops[base].bytes, net=base, over=net, busbw_ratio=statistics.median(ratio),
+                    say(kind='ratio', op=name, bytes=ops[base].bytes, net=base, over=net,
+                        busbw_ratio=statistics.median(ratio),
                         least=min(ratio), most=max(ratio))
 
 
@@ -211,9 +220,11 @@ def cpu(rank, groups, todo):
             op.call()
         torch.cuda.synchronize()
         after, took = thread_cpu(), time.perf_counter() - start
-        used = {name: after[name] - before.get(name, 0) for name in after if after[name] - before.get(name, 0) > 0.02 * took}
+        used = {name: after[name] - before.get(name, 0) for name in after if after[name] - before.get(name, 0) > 0.02
+                * took}
         if rank == 0:
-            say(kind='cpu', net=net, op=op.name, bytes=op.bytes, seconds=took, threads={name: value / took for name, value in used.items()})
+            say(kind='cpu', net=net, op=op.name, bytes=op.bytes, seconds=took,
+                threads={name: value / took for name, value in used.items()})
 
 
 def groups_of(nets):

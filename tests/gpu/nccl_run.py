@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""run [--rounds N] [--skip-nccl] [--skip-perftest] [VARIANT...]: how fast the software ConnectX of this bundle carries large
-messages. A VARIANT is NAME=LIBRARY[,OPTION...] with options of with-softhca; by default old=old.so and new=new.so. The variants take
-turns in each round, and medians are printed.
+"""run [--rounds N] [--skip-nccl] [--skip-perftest] [VARIANT...]: how fast the software ConnectX of this bundle carries
+large messages. A VARIANT is NAME=LIBRARY[,OPTION...] with options of with-softhca; by default old=old.so and
+new=new.so. The variants take turns in each round, and medians are printed.
 
   perftest   ib_write_bw, ib_send_bw, ib_read_bw: 64 KB messages over 8 queue pairs, two processes, GB/s
-  NCCL       all_gather over NET/IB between two GPUs, two devices a process, bus bandwidth in GB/s; no other transport is allowed"""
+  NCCL       all_gather over NET/IB between two GPUs, two devices a process, bus bandwidth in GB/s; no other transport
+  is allowed"""
 import argparse
 import os
 import statistics
@@ -24,7 +25,8 @@ cable = 0
 
 def under(variant, devices, command):
     library, *options = variant.split('=', 1)[1].split(',')
-    words = [os.path.join(HERE, 'with-softhca'), '--cable', f'shm:bundle{os.getpid()}x{cable}', '--devices', str(devices)]
+    words = [os.path.join(HERE, 'with-softhca'), '--cable', f'shm:bundle{os.getpid()}x{cable}', '--devices',
+             str(devices)]
     for option in options:
         words += option.split(' ')
     return words + command, os.path.join(HERE, library)
@@ -48,7 +50,8 @@ def both(first, second, seconds):
     reader.join()
     timer.cancel()
     if first.returncode or second.returncode:
-        print(f'FAILED {first.returncode} {second.returncode}\n{out[0][-1500:]}\n{out[1][-1500:]}', file=sys.stderr, flush=True)
+        print(f'FAILED {first.returncode} {second.returncode}\n{out[0][-1500:]}\n{out[1][-1500:]}', file=sys.stderr,
+              flush=True)
         return ['', '']
     return out
 
@@ -56,7 +59,8 @@ def both(first, second, seconds):
 def perftest(variant, program):
     global cable
     cable += 1
-    command = [os.path.join(HERE, program[0]), *program[1:], '-F', '-x', '3', '-q', '8', '-s', '65536', '-n', '20000', '--report_gbits',
+    command = [os.path.join(HERE, program[0]), *program[1:], '-F', '-x', '3', '-q', '8', '-s', '65536', '-n', '20000',
+               '--report_gbits',
                '-p', str(20000 + cable)]
     server = start(variant, 1, command, {})
     time.sleep(0.7)
@@ -69,7 +73,8 @@ def nccl(variant):
     global cable
     cable += 1
     port = str(21000 + cable)
-    ranks = [start(variant, 2, ['python3', os.path.join(HERE, 'nccl_gather.py'), str(rank), port, *SIZES], NCCL_ENV) for rank in (0, 1)]
+    ranks = [start(variant, 2, ['python3', os.path.join(HERE, 'nccl_gather.py'), str(rank), port, *SIZES], NCCL_ENV)
+             for rank in (0, 1)]
     text, _ = both(*ranks, 150)
     rows = [line.split() for line in text.splitlines()]
     return {f'all_gather {row[0]}': float(row[2]) for row in rows if len(row) == 3 and row[0] in SIZES}
@@ -95,7 +100,9 @@ def main():
                 measured.setdefault(what, {}).setdefault(variant, []).append(value)
             print(variant, results, flush=True)
     for what, by_variant in measured.items():
-        print(what + ':', ', '.join(f'{variant.split("=")[0]} {statistics.median(values):.2f} [{min(values):.2f}, {max(values):.2f}]'
+        print(what + ':',
+              ', '.join(f'{variant.split("=")[0]} {statistics.median(values):.2f} [{min(values):.2f}, '
+                        f'{max(values):.2f}]'
                                     for variant, values in by_variant.items()))
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The manifests of config/kubernetes: each document is valid by its schema (Kubernetes' own, or ours in schemas/, which name their
-source) and keeps the rules of docs/090; and each, broken in one place at a time, is refused. None runs: there is no cluster here."""
+"""The manifests of config/kubernetes: each document is valid by its schema (Kubernetes' own, or ours in schemas/, which
+name their source) and keeps the rules of docs/090; and each, broken in one place at a time, is refused. None runs:
+there is no cluster here."""
 import copy
 import glob
 import json
@@ -13,7 +14,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
-PACKAGES = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spinwire", "kubernetes")  # of tools/deps
+# of tools/deps
+PACKAGES = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spinwire", "kubernetes")
 SKIP = 77
 MAY_ADD = {"NET_RAW", "IPC_LOCK"}  # docs/010, "Without root"
 
@@ -63,7 +65,8 @@ def by_kubernetes(docs):
     """One run for all of them: the compiler takes seconds to start."""
     ours = {os.path.basename(path)[:-5] for path in glob.glob(os.path.join(HERE, "schemas", "*.json"))}
     theirs = [i for i, doc in enumerate(docs) if str(doc.get("kind")) not in ours]
-    done = subprocess.run(["node", os.path.join(HERE, "judge.js"), PACKAGES], input=json.dumps([docs[i] for i in theirs]), capture_output=True, text=True,
+    done = subprocess.run(["node", os.path.join(HERE, "judge.js"), PACKAGES],
+                          input=json.dumps([docs[i] for i in theirs]), capture_output=True, text=True,
                           timeout=300, check=False)
     if done.returncode:
         raise AssertionError(f"judge.js: {done.stderr}")
@@ -74,7 +77,9 @@ def by_kubernetes(docs):
 
 
 def pod_of(doc):
-    return doc.get("spec") if doc.get("kind") == "Pod" else doc.get("spec", {}).get("template", {}).get("spec") if doc.get("kind") == "DaemonSet" else None
+    if doc.get("kind") == "Pod":
+        return doc.get("spec")
+    return doc.get("spec", {}).get("template", {}).get("spec") if doc.get("kind") == "DaemonSet" else None
 
 
 def container_faults(pod, container):
@@ -120,8 +125,12 @@ def pod_faults(pod):
 
 
 def network_faults(doc):
-    """Only the network for raw frames lets a pod take other addresses than its function's; the plugin's own defaults are the host's settings."""
-    spec = json.loads(doc["spec"]["config"]) if doc["kind"] == "NetworkAttachmentDefinition" else {key.lower(): value for key, value in doc["spec"].items()}
+    """Only the network for raw frames lets a pod take other addresses than its function's; the plugin's own defaults
+    are the host's settings."""
+    if doc["kind"] == "NetworkAttachmentDefinition":
+        spec = json.loads(doc["spec"]["config"])
+    else:
+        spec = {key.lower(): value for key, value in doc["spec"].items()}
     raw = doc["metadata"]["name"].endswith("-raw")
     want = {"spoofchk": "off", "trust": "on"} if raw else {"spoofchk": "on", "trust": "off"}
     yield from (f"{key} is {spec.get(key)}, not {value}" for key, value in want.items() if spec.get(key) != value)
@@ -130,7 +139,9 @@ def network_faults(doc):
 def attachment_faults(doc, pod):
     """Who can send no raw frame needs no network for them."""
     networks = json.loads(doc["metadata"].get("annotations", {}).get("k8s.v1.cni.cncf.io/networks", "[]"))
-    adds = {right for container in pod["containers"] for right in container.get("securityContext", {}).get("capabilities", {}).get("add", ())}
+    adds = {right for container in pod["containers"] for right in container.get("securityContext",
+                                                                                {}).get("capabilities", {}).get("add",
+                                                                                                                ())}
     if any(network["name"].endswith("-raw") for network in networks) and "NET_RAW" not in adds:
         yield "is on the network for raw frames without NET_RAW"
 
@@ -203,13 +214,17 @@ def broken(doc):
     pod = ("spec",) if doc["kind"] == "Pod" else ("spec", "template", "spec")
     if pod_of(doc):
         rights = (*pod, "containers", 0, "securityContext")
-        for how, path, value in (("privileged", (*rights, "privileged"), True), ("all rights", (*rights, "capabilities"), {"add": ["ALL"]}),
-                                 ("one right too many", (*rights, "capabilities"), {"drop": ["ALL"], "add": ["SYS_ADMIN"]}),
-                                 ("writable root", (*rights, "readOnlyRootFilesystem"), False), ("host network", (*pod, "hostNetwork"), True),
+        for how, path, value in (("privileged", (*rights, "privileged"), True),
+                                 ("all rights", (*rights, "capabilities"), {"add": ["ALL"]}),
+                                 ("one right too many", (*rights, "capabilities"),
+                                  {"drop": ["ALL"], "add": ["SYS_ADMIN"]}),
+                                 ("writable root", (*rights, "readOnlyRootFilesystem"), False),
+                                 ("host network", (*pod, "hostNetwork"), True),
                                  ("no seccomp", (*pod, "securityContext", "seccompProfile"), {"type": "Unconfined"})):
             yield how, with_value(doc, path, value)
         if at(doc, (*pod, "containers", 0, "name")).startswith("spinwire"):
-            for how, path, value in (("parts of cores", ("limits", "cpu"), "2500m"), ("not Guaranteed", ("requests", "memory"), "512Mi")):
+            for how, path, value in (("parts of cores", ("limits", "cpu"), "2500m"),
+                                     ("not Guaranteed", ("requests", "memory"), "512Mi")):
                 yield how, with_value(doc, (*pod, "containers", 0, "resources", *path), value)
     if doc["kind"] == "SriovNetwork":
         for key in ("trust", "spoofChk"):
@@ -217,12 +232,17 @@ def broken(doc):
     if doc["kind"] == "NetworkAttachmentDefinition":
         for key in ("trust", "spoofchk"):
             config = json.loads(doc["spec"]["config"])
-            yield f"{key} turned", with_value(doc, ("spec", "config"), json.dumps({**config, key: {"on": "off", "off": "on"}[config[key]]}))
-    if doc["kind"] == "Pod" and "networks" in str(doc["metadata"].get("annotations")) and "add" not in str(at(doc, (*pod, "containers", 0, "securityContext"))):
-        yield "on the raw network", with_value(doc, ("metadata", "annotations"), {"k8s.v1.cni.cncf.io/networks": '[{"name": "connectx-raw"}]'})
-    for path, text in [(("data", "config.json"), "isRdma"), (("spec", "config"), "spoofchk"), (("spec", "ipam"), "type")]:
+            yield f"{key} turned", with_value(doc, ("spec", "config"),
+                                              json.dumps({**config, key: {"on": "off", "off": "on"}[config[key]]}))
+    rights = str(at(doc, (*pod, "containers", 0, "securityContext"))) if doc["kind"] == "Pod" else ""
+    if doc["kind"] == "Pod" and "networks" in str(doc["metadata"].get("annotations")) and "add" not in rights:
+        yield "on the raw network", with_value(doc, ("metadata", "annotations"),
+                                               {"k8s.v1.cni.cncf.io/networks": '[{"name": "connectx-raw"}]'})
+    for path, text in [(("data", "config.json"), "isRdma"), (("spec", "config"), "spoofchk"),
+                       (("spec", "ipam"), "type")]:
         if path[-1] in doc.get(path[0], {}):
-            yield f"{text} misspelt in {'.'.join(path)}", with_value(doc, path, at(doc, path).replace(f'"{text}"', f'"{text}x"'))
+            yield f"{text} misspelt in {'.'.join(path)}", with_value(doc, path,
+                                                                     at(doc, path).replace(f'"{text}"', f'"{text}x"'))
 
 
 def main():
@@ -233,7 +253,8 @@ def main():
     cases = [(file, doc, how, case) for file, doc in docs for how, case in broken(doc)]
     found = judge([doc for _, doc in docs] + [case for *_, case in cases])
     faults = [f"{file}: {doc.get('kind')}: {text}" for (file, doc), texts in zip(docs, found) for text in texts]
-    faults += [f"{file}: {doc['kind']}: {how}: not noticed" for (file, doc, how, _), texts in zip(cases, found[len(docs):]) if not texts]
+    faults += [f"{file}: {doc['kind']}: {how}: not noticed"
+               for (file, doc, how, _), texts in zip(cases, found[len(docs):]) if not texts]
     print("\n".join(faults))
     print(f"{len(docs)} documents, {len(cases)} broken ones, {len(faults)} faults")
     return 1 if faults or len(docs) < 10 else 0

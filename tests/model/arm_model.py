@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the Arm memory model allows: an exhaustive checker for small programs of two to four agents.
 
-Programs are written as program.py says. Candidate executions pair each load with a store of its value (rf) and order the stores of each location
-(co); those that break an axiom are forbidden.
+Programs are written as program.py says. Candidate executions pair each load with a store of its value (rf) and order
+the stores of each location (co); those that break an axiom are forbidden.
 
-Model: Armv8, multi-copy-atomic, as in C. Pulte et al., "Simplifying ARM concurrency", POPL 2018, figure 4, and Arm ARM B2.3:
+Model: Armv8, multi-copy-atomic, as in C. Pulte et al., "Simplifying ARM concurrency", POPL 2018, figure 4, and Arm ARM
+B2.3:
   internal     per location, program order, rf, co and fr have no cycle
   external     observation by others (rfe, coe, fre) and what each thread keeps in order (dob, aob, bob) have no cycle
   atomicity    nothing comes between the load and the store of an atomic operation
-One rule is younger than the paper (Arm ARM; `[range([A];amo;[L])];po` in herdtools' aarch64hwreqs.cat): a single-instruction atomic with
-acquire and release, SWPAL say, comes before all that follows it. A load-exclusive, store-exclusive pair does not.
+One rule is younger than the paper (Arm ARM; `[range([A];amo;[L])];po` in herdtools' aarch64hwreqs.cat): a
+single-instruction atomic with acquire and release, SWPAL say, comes before all that follows it. A load-exclusive,
+store-exclusive pair does not.
 
-A device is a thread whose accesses are observed in program order (posted writes; reads that wait for the one before). Barriers of the inner
-shareable domain do not count where a device takes part.
+A device is a thread whose accesses are observed in program order (posted writes; reads that wait for the one before).
+Barriers of the inner shareable domain do not count where a device takes part.
 
-Not modelled: accesses of mixed or unaligned size, instruction fetch and translation, time (a store may wait for ever in a
-write-combining buffer), CUDA's scopes."""
+Not modelled: accesses of mixed or unaligned size, instruction fetch and translation, time (a store may wait for ever in
+a write-combining buffer), CUDA's scopes."""
 import itertools
 
 from program import Access, all_runs
 
 FULL, LOADS, STORES = "full", "ld", "st"
-FENCES = {"dmb ish": FULL, "dmb ishld": LOADS, "dmb ishst": STORES, "dmb osh": FULL, "dmb oshld": LOADS, "dmb oshst": STORES,
+FENCES = {"dmb ish": FULL, "dmb ishld": LOADS, "dmb ishst": STORES, "dmb osh": FULL, "dmb oshld": LOADS,
+          "dmb oshst": STORES,
           "dmb sy": FULL, "dmb ld": LOADS, "dmb st": STORES, "dsb st": STORES, "isb": "isb"}
 
 
@@ -38,7 +41,8 @@ def _through_addr(thread, i, upto):
 
 def _isb_after(thread, i, second):
     """Load i decides (by a branch, or by an address on the way) that an ISB before the second access is reached."""
-    return any(name == "isb" and at < second.at and (i in ctrl or _through_addr(thread, i, at)) for at, name, ctrl in thread.fences)
+    return any(name == "isb" and at < second.at and (i in ctrl or _through_addr(thread, i, at))
+               for at, name, ctrl in thread.fences)
 
 
 def _bob(thread, a, b, fences):
@@ -121,7 +125,8 @@ class Candidate:
         source = dict(zip(self.reads, rf))
         place = {w: n for order in co for n, w in enumerate(order)}
         co_edges = [pair for order in co for pair in itertools.combinations(order, 2)]
-        fr_edges = [(r, w) for r, from_w in source.items() for w in self.writes[self.event[r].loc] if place[w] > place[from_w]]
+        fr_edges = [(r, w) for r, from_w in source.items() for w in self.writes[self.event[r].loc]
+                    if place[w] > place[from_w]]
         rf_edges = [(w, r) for r, w in source.items()]
         if not _acyclic(len(self.event), rf_edges + co_edges + fr_edges + self._po_loc()):
             return False
@@ -166,8 +171,8 @@ class Candidate:
 def find(functions, bad, final=None, init=None, with_ctrl=True):
     """The registers of an allowed execution that meets the condition, or None if the model forbids it.
 
-    bad: of a dict of registers. final: {location: value} at the end. with_ctrl: whether a branch orders later stores, which C does not
-    promise: its compiler may turn a branch into a select, or take it out."""
+    bad: of a dict of registers. final: {location: value} at the end. with_ctrl: whether a branch orders later stores,
+    which C does not promise: its compiler may turn a branch into a select, or take it out."""
     init, final = init or {}, final or {}
     void = ("dmb ish",) if any(getattr(f, "is_device", False) for f in functions) else ()
     runs = all_runs(functions, init, with_ctrl)

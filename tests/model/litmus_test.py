@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checker is judged on litmus tests whose outcome under Arm is published: by Pulte et al. (POPL 2018) and their companion pages, in
-herdtools' catalogue for AArch64, in Alglave et al., "Herding cats" (TOPLAS 2014), and in Arm ARM's appendix on barriers. The programs
-are written here anew.
+"""The checker is judged on litmus tests whose outcome under Arm is published: by Pulte et al. (POPL 2018) and their
+companion pages, in herdtools' catalogue for AArch64, in Alglave et al., "Herding cats" (TOPLAS 2014), and in Arm ARM's
+appendix on barriers. The programs are written here anew.
 
-  Wx=1     store 1 to x          WLx=1    stlr           Wx=1#a  with data that depends on a    Wx=1@a  at an address that does
-  Ra=x     load x into a         RAa=x    ldar           RQa=x   ldapr                          Ra=x@b  at an address that depends on b
+  Wx=1     store 1 to x          WLx=1    stlr           Wx=1#a  with data that depends on a    Wx=1@a  at an address
+  that does
+  Ra=x     load x into a         RAa=x    ldar           RQa=x   ldapr                          Ra=x@b  at an address
+  that depends on b
   Xa=x,1   exchange, exclusives  XALa=x,1 ldaxr, stlxr   SALa=x,1 swpal                         +a=x,1  add, exclusives
   ?a       a branch on a"""
 import re
@@ -146,14 +148,16 @@ def allowed(program, outcome):
     words = [word.split("=") for word in outcome.split()]
     regs = {name: int(val) for name, val in words if name[0] != "["}
     final = {name[1]: int(val) for name, val in words if name[0] == "["}
-    return find([thread_of(text) for text in program.split("|")], lambda r: all(r[n] == v for n, v in regs.items()), final) is not None
+    return find([thread_of(text) for text in program.split("|")], lambda r: all(r[n] == v for n, v in regs.items()),
+                final) is not None
 
 
 def main():
     begin, wrong = time.monotonic(), []
     for name, program, outcome, published in LITMUS:
         if allowed(program, outcome) != published:
-            wrong.append(f"{name}: {program}: {outcome} is {'allowed' if published else 'forbidden'}, the checker disagrees")
+            wrong.append(f"{name}: {program}: {outcome} is {'allowed' if published else 'forbidden'}, the checker "
+                         f"disagrees")
     print("\n".join(wrong + [f"{len(LITMUS)} litmus tests, {len(wrong)} wrong, {time.monotonic() - begin:.1f} s"]))
     return 1 if wrong else 0
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Small concurrent programs: a thread is a Python function that loads and stores through its Thread.
 
-It is run once for every value that each of its loads might return (values that somebody stores there), so `if` and arithmetic on
-loaded values become control, data and address dependencies, as they are in machine code."""
+It is run once for every value that each of its loads might return (values that somebody stores there), so `if` and
+arithmetic on loaded values become control, data and address dependencies, as they are in machine code."""
 import contextlib
 import itertools
 
@@ -48,7 +48,8 @@ def deps_of(*values):
 class Access:
     """One load or store of one thread; at: its place in program order, fences counted."""
 
-    def __init__(self, at, kind, loc, val, order, addr=frozenset(), data=frozenset(), ctrl=frozenset(), rmw=None, amo=False):
+    def __init__(self, at, kind, loc, val, order, addr=frozenset(), data=frozenset(), ctrl=frozenset(), rmw=None,
+                 amo=False):
         self.at, self.kind, self.loc, self.val, self.order = at, kind, loc, val, order
         self.addr, self.data, self.ctrl, self.rmw, self.amo = addr, data, ctrl, rmw, amo
 
@@ -89,7 +90,8 @@ class Thread:
             self.at += 1
 
     def exchange(self, loc, val, order="AL", amo=False, expected=None):
-        """Atomic: exclusives (ldaxr, stlxr), or amo: one instruction (swpal, casal). expected: stores only if that was there."""
+        """Atomic: exclusives (ldaxr, stlxr), or amo: one instruction (swpal, casal). expected: stores only if that was
+        there."""
         old = self._pick(loc)
         read = self._add("R", loc, old, "A" if "A" in order else "", amo=amo)
         if expected is None or old == expected:
@@ -121,7 +123,8 @@ def device(function):
 # ---- runs of one thread ------------------------------------------------------------------------------------
 
 def _runs(function, domain, with_ctrl):
-    """Every run of a thread, given what its loads may return; those that came to a wait in vain are not done, but have stored."""
+    """Every run of a thread, given what its loads may return; those that came to a wait in vain are not done, but have
+    stored."""
     todo = [[]]
     while todo:
         choice = todo.pop()
@@ -135,8 +138,8 @@ def _runs(function, domain, with_ctrl):
 
 
 def all_runs(functions, init, with_ctrl):
-    """Runs of every thread; loads may return whatever somebody stores, found by repeating until nothing new is stored, or as often as
-    a value can be handed on: once by each store."""
+    """Runs of every thread; loads may return whatever somebody stores, found by repeating until nothing new is stored,
+    or as often as a value can be handed on: once by each store."""
     domain = {loc: [val] for loc, val in init.items()}
     for turn in itertools.count():
         before = {loc: len(values) for loc, values in domain.items()}

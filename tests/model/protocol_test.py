@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The orderings of docs/040-ordering.md, checked against the Arm memory model.
 
-Each protocol is written with its barriers by label. Whole, its bad outcome must be forbidden. With one barrier out it must be
-allowed; a barrier that is spare is listed with the one that covers it, and the model must agree that either may go, but not both.
+Each protocol is written with its barriers by label. Whole, its bad outcome must be forbidden. With one barrier out it
+must be allowed; a barrier that is spare is listed with the one that covers it, and the model must agree that either may
+go, but not both.
 
-An acquire is taken as ldapr and an exchange as an exclusive pair: the weakest code that a compiler may make of the C. A branch orders
-nothing here, since C does not promise it, and a barrier for threads (dmb ish) does not count where a device reads."""
+An acquire is taken as ldapr and an exchange as an exclusive pair: the weakest code that a compiler may make of the C. A
+branch orders nothing here, since C does not promise it, and a barrier for threads (dmb ish) does not count where a
+device reads."""
 import sys
 import time
 
@@ -51,7 +53,8 @@ def broken(protocol, *out):
 # ---- CPU and NIC -------------------------------------------------------------------------------------------
 
 def m1_receive(o):
-    """mlx5_rx.c: a completion entry whose op_own says "ours"; the rest of it, a mini array and the frame are read next."""
+    """mlx5_rx.c: a completion entry whose op_own says "ours"; the rest of it, a mini array and the frame are read
+    next."""
     @device
     def nic(t):
         t.store("frame", 1)
@@ -95,7 +98,8 @@ def m2_invalid(o):
 
 
 def m2_read(o, kept=True):
-    """What was read of an entry is the old one's, though M2 orders only stores: the bytes went into a descriptor, which it orders."""
+    """What was read of an entry is the old one's, though M2 orders only stores: the bytes went into a descriptor, which
+    it orders."""
     def lcore(t):
         got = t.load("cqe")
         t.reg("got", got)
@@ -112,7 +116,8 @@ def m2_read(o, kept=True):
 
 
 def m7_records(o):
-    """mlx5_eth_rx_ring, and mlx5_rc_refill: a NIC that uses a new WQE finds the consumer index that made room for its completion."""
+    """mlx5_eth_rx_ring, and mlx5_rc_refill: a NIC that uses a new WQE finds the consumer index that made room for its
+    completion."""
     def lcore(t):
         t.store("wqe", 1)
         t.fence(o.to_device("M2"))
@@ -138,7 +143,8 @@ def send_side(o, t):
 
 
 def m3_send(o):
-    """mlx5_doorbell: a NIC that still works on an earlier doorbell finds the new record: its WQE and frame are whole."""
+    """mlx5_doorbell: a NIC that still works on an earlier doorbell finds the new record: its WQE and frame are
+    whole."""
     @device
     def nic(t):
         t.wait(t.load("sq_db") == 1)
@@ -203,7 +209,8 @@ def ring(o):
 
 
 def executor_push(o):
-    """gring.c, push and spw_exec_run_one: entry 0's lo word is stored last; who has acquired it reads the rest and the frames."""
+    """gring.c, push and spw_exec_run_one: entry 0's lo word is stored last; who has acquired it reads the rest and the
+    frames."""
     def lcore(t):
         t.store("frame", 1)
         for entry in (1, 0):
@@ -218,8 +225,8 @@ def executor_push(o):
 
 
 def executor_reap(o):
-    """done_write, spw_gring_reap: verdicts and an echo's bytes are there once w[0] has the tag, and the frame's slot, handed back, is not
-    written again before the executor has read it."""
+    """done_write, spw_gring_reap: verdicts and an echo's bytes are there once w[0] has the tag, and the frame's slot,
+    handed back, is not written again before the executor has read it."""
     def executor(t):
         t.reg("read", t.load("in"))
         t.store("out", 1)
@@ -262,8 +269,8 @@ def clock_page(o):
 
 
 def clock_page_exchange(amo):
-    """The mark by an acq_rel exchange: as one instruction (swpal) it would do. A pair of exclusives, which every compiler may emit, keeps
-    later stores behind its load alone."""
+    """The mark by an acq_rel exchange: as one instruction (swpal) it would do. A pair of exclusives, which every
+    compiler may emit, keeps later stores behind its load alone."""
     def protocol(o):
         def nic(t):
             t.exchange("sign", 1, "AL", amo=amo)
@@ -274,7 +281,8 @@ def clock_page_exchange(amo):
 
 
 def clock_page_libmlx5(o):
-    """mlx5dv_get_clock_info of rdma-core reads the sign by atomic_load, ldar, both times: nothing keeps the fields before the second."""
+    """mlx5dv_get_clock_info of rdma-core reads the sign by atomic_load, ldar, both times: nothing keeps the fields
+    before the second."""
     def nic(t):
         t.store("sign", 1)
         t.fence(o.fence("N7", "dmb ish"))
@@ -291,7 +299,8 @@ def clock_page_libmlx5(o):
 
 
 def clock_map(o):
-    """time/clock.c: the feeder writes the map that is not current, then the number; a reader checks the number again."""
+    """time/clock.c: the feeder writes the map that is not current, then the number; a reader checks the number
+    again."""
     def feeder(t):
         t.store("number", 1)
         t.store("word", 1, o.rel("T3"))
@@ -307,7 +316,8 @@ def clock_map(o):
 
 
 def capture_stop(o):
-    """capture.c: the writer that has read the stop word drains once more and finds every frame. Lcore, control thread, writer."""
+    """capture.c: the writer that has read the stop word drains once more and finds every frame. Lcore, control thread,
+    writer."""
     def lcore(t):
         t.store("entry", 1)
         t.store("write_pos", 1, o.rel("R3"))
@@ -328,7 +338,8 @@ def capture_stop(o):
 # ---- collectives ---------------------------------------------------------------------------------------------
 
 def coll_arrival(o):
-    """A peer's NIC writes the contribution, then its flag, by an atomic; the executor that has seen the flag reads both."""
+    """A peer's NIC writes the contribution, then its flag, by an atomic; the executor that has seen the flag reads
+    both."""
     @device
     def nic(t):
         t.store("data", 1)
@@ -413,13 +424,16 @@ def coll_gone(o):
     return [nic, proxy, executor], lambda r: r["flag"] == 0
 
 
-# {protocol: {spare: what covers it}}: alone it may go, together with its cover not. A release may be one that C wants and Arm does not
+# {protocol: {spare: what covers it}}: alone it may go, together with its cover not. A release may be one that C wants
+# and Arm does not
 # need, or one for another reader (each entry of the executor ring is polled by a lane of its own on a GPU).
 PROTOCOLS = {
-    m1_receive: {}, m2_refill: {}, m2_invalid: {}, m2_read: {}, m7_records: {"M2": "M7"}, m3_send: {}, m4_doorbell: {"M3": "M4"}, echo_chain: {},
+    m1_receive: {}, m2_refill: {}, m2_invalid: {}, m2_read: {}, m7_records: {"M2": "M7"}, m3_send: {},
+    m4_doorbell: {"M3": "M4"}, echo_chain: {},
     ring: {}, executor_push: {"G1 hi1": "G1 lo0", "G1 lo1": "G1 lo0", "G1 hi0": "G1 lo0"},
     executor_reap: {"G2 acquire w1": "G2 acquire w0"}, clock_page: {}, clock_map: {},
-    coll_arrival: {}, coll_post: {}, coll_credit: {}, coll_acked: {"X2": "CO2 release", "CO2 release": "X2"}, coll_gone: {},
+    coll_arrival: {}, coll_post: {}, coll_credit: {}, coll_acked: {"X2": "CO2 release", "CO2 release": "X2"},
+    coll_gone: {},
     capture_stop: {"R3": "Q3", "Q4": "CAP1", "CAP1": "Q4", "R4": "CAP2"},
 }
 # [(what, protocol, barriers that are out)]: these do not hold, and the model must show it.
@@ -446,7 +460,8 @@ def judge(protocol, spare):
         faults.append(f"{name}: the bad outcome is allowed")
     for label in labels:
         if broken(protocol, label)[0] == (label in spare):
-            faults.append(f"{name}: without {label} the bad outcome is {'allowed' if label in spare else 'still forbidden'}")
+            faults.append(f"{name}: without {label} the bad outcome is "
+                          f"{'allowed' if label in spare else 'still forbidden'}")
     for label, cover in spare.items():
         if label not in labels or not broken(protocol, label, cover)[0]:
             faults.append(f"{name}: without {label} and {cover} the bad outcome is still forbidden")
@@ -462,7 +477,8 @@ def main():
     for cases, want in ((BROKEN, True), (HOLD, False)):
         faults += [f"{what}: expected to be {'broken' if want else 'good'}" for what, protocol, out in cases
                    if broken(protocol, *out)[0] != want]
-    print("\n".join([*faults, f"{len(PROTOCOLS)} protocols, barriers taken out {removed} times, {len(BROKEN)} known to be broken: "
+    print("\n".join([*faults, f"{len(PROTOCOLS)} protocols, barriers taken out {removed} times, {len(BROKEN)} known to "
+                     f"be broken: "
                                 f"{len(faults)} wrong, {time.monotonic() - begin:.1f} s"]))
     return 1 if faults else 0
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Debian packages, from the last commit: built and judged by lintian in a Debian 12 made by debootstrap, installed in another one
-and used there; and the container image made from them, which two containers of an ordinary user run: no daemon, a network namespace
-each, a read-only root, no capability but those of docs/010. Needs root for debootstrap, and the network."""
+"""The Debian packages, from the last commit: built and judged by lintian in a Debian 12 made by debootstrap, installed
+in another one and used there; and the container image made from them, which two containers of an ordinary user run: no
+daemon, a network namespace each, a read-only root, no capability but those of docs/010. Needs root for debootstrap, and
+the network."""
 import glob
 import os
 import re
@@ -50,27 +51,35 @@ def use(root, base, packages):
     os.makedirs(f"{root}/root/packages")
     for path in packages:
         shutil.copy(path, f"{root}/root/packages")
-    peers.run([*inside, "sh", "-c", f"{' '.join(APT)} install /root/packages/*.deb librte-meta-net librte-meta-mempool ibverbs-utils gcc libc6-dev pkgconf"], 900)
+    peers.run([*inside, "sh", "-c", f"{' '.join(APT)} install /root/packages/*.deb librte-meta-net librte-meta-mempool "
+               f"ibverbs-utils gcc libc6-dev pkgconf"], 900)
     for name in PROGRAMS:
         must(peers.run([*inside, name, "--help"], 60), rf"man\s+{name}")
         if not os.path.exists(f"{root}/usr/share/man/man1/{name}.1.gz"):
             raise peers.Failed(f"{name} has no man page")
     must(peers.run([*inside, "with-softhca", "ibv_devinfo"], 60), r"state:\s*PORT_ACTIVE")
-    must(peers.run([*inside, "spinwire-doctor", "replay", "/usr/share/spinwire/platforms/bare-vm.tree"], 60, status=None), "spinwire-doctor|finding")
+    must(peers.run([*inside, "spinwire-doctor", "replay", "/usr/share/spinwire/platforms/bare-vm.tree"], 60,
+                   status=None), "spinwire-doctor|finding")
     for path in ((), ("--ethdev",)):
-        must(peers.run([*inside, "spinwire-run", *path, "--seconds", "1", "--rate", "5000", "--out", "/tmp/run"], 120), r"^ +residual +0")
-    peers.run([*inside, "sh", "-c", "cd /tmp && cc -Wall -Werror -shared -fPIC $(pkg-config --cflags spinwire-handler) -o ttl.so "
+        must(peers.run([*inside, "spinwire-run", *path, "--seconds", "1", "--rate", "5000", "--out", "/tmp/run"], 120),
+             r"^ +residual +0")
+    peers.run([*inside, "sh", "-c",
+               "cd /tmp && cc -Wall -Werror -shared -fPIC $(pkg-config --cflags spinwire-handler) -o ttl.so "
                "/usr/share/doc/spinwire-dev/examples/ttl.c"], 60)
-    must(peers.run([*inside, "spinwire", "--lcores", "0@0,1@0", "--no-huge", "-m", "64", "--", "--port", "null:rate=1000", "--executor", "inline", "--handler",
+    must(peers.run([*inside, "spinwire", "--lcores", "0@0,1@0", "--no-huge", "-m", "64", "--", "--port",
+                    "null:rate=1000", "--executor", "inline", "--handler",
                     "/tmp/ttl.so", "--seconds", "1s"], 60), r"^ +residual +0")
     peers.run([*inside, *APT, "purge", *PACKAGES], 300)
-    left = peers.run([*inside, "sh", "-c", "find / -xdev -name '*spinwire*' -not -path '/root/*' -not -path '/srv/*' -not -path '/var/*' -not -path '/tmp/*'"], 60)
+    left = peers.run([*inside, "sh", "-c",
+                      "find / -xdev -name '*spinwire*' -not -path '/root/*' -not -path '/srv/*' -not -path '/var/*' "
+                      "-not -path '/tmp/*'"], 60)
     if left.strip():
         raise peers.Failed(f"purge leaves {left}")
 
 
 def image(folder, base, packages):
-    """The root file system of the image that container/Containerfile makes; no registry: the base is the same Debian."""
+    """The root file system of the image that container/Containerfile makes; no registry: the base is the same
+    Debian."""
     buildah = [*BUILDAH, "--root", f"{folder}/storage", "--runroot", f"{folder}/run"]
     context = os.path.join(folder, "context")
     os.makedirs(context)
@@ -79,10 +88,12 @@ def image(folder, base, packages):
     start = peers.run([*buildah, "from", "scratch"], 60).strip()
     peers.run([*buildah, "add", "--quiet", start, base, "/"], 300)
     peers.run([*buildah, "commit", "--quiet", start, "localhost/base"], 300)
-    peers.run([*buildah, "bud", "--isolation", "chroot", "--build-arg", "BASE=localhost/base", "-f", os.path.join(peers.ROOT, "container", "Containerfile"),
+    peers.run([*buildah, "bud", "--isolation", "chroot", "--build-arg", "BASE=localhost/base", "-f",
+               os.path.join(peers.ROOT, "container", "Containerfile"),
                "-t", "localhost/spinwire:test", context], 900)
     made = peers.run([*buildah, "from", "--pull-never", "localhost/spinwire:test"], 300).strip()
-    must(peers.run([*buildah, "inspect", "--type", "image", "--format", "{{.OCIv1.Config.User}} {{.OCIv1.Config.Cmd}}", "localhost/spinwire:test"], 60),
+    must(peers.run([*buildah, "inspect", "--type", "image", "--format", "{{.OCIv1.Config.User}} {{.OCIv1.Config.Cmd}}",
+                    "localhost/spinwire:test"], 60),
          r"^65532:65532 \[spinwire-doctor\]")
     return peers.run([*buildah, "mount", made], 60).strip()
 
@@ -91,15 +102,18 @@ def pair(folder, root):
     """Two containers of user 65532 on it: RC by rdma-core's ping-pong, and by spinwire."""
     own = os.path.join(folder, "pair")
     os.makedirs(own)
-    for path in (folder, *glob.glob(f"{folder}/storage"), *glob.glob(f"{folder}/storage/vfs"), *glob.glob(f"{folder}/storage/vfs/dir")):
+    for path in (folder, *glob.glob(f"{folder}/storage"), *glob.glob(f"{folder}/storage/vfs"),
+                 *glob.glob(f"{folder}/storage/vfs/dir")):
         os.chmod(path, 0o755)
     os.chown(own, 65532, 65532)
     for name in ("two_containers", "container_config.py"):
         shutil.copy(os.path.join(HERE, name), own)
-    text = peers.run(["setpriv", "--reuid", "65532", "--regid", "65532", "--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "sh",
+    text = peers.run(["setpriv", "--reuid", "65532", "--regid", "65532", "--clear-groups", "--inh-caps=-all",
+                      "--ambient-caps=-all", "sh",
                       f"{own}/two_containers", root, own], 300)
     print(text)
-    must(text, r"^pingpong: .* bytes in .* seconds", r"^refused: .*Read-only file system", r"^rights: 0000000000000000 1$",
+    must(text, r"^pingpong: .* bytes in .* seconds", r"^refused: .*Read-only file system",
+         r"^rights: 0000000000000000 1$",
          r"^spinwire: wire +(\d{4}) = received \1 ", r"^spinwire: residual +0$")
 
 

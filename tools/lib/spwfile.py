@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that are there whole or not at all: written beside their place, then renamed; no link is followed. lib/base/spw_file.h does the same."""
+"""Files that are there whole or not at all: written beside their place, then renamed; no link is followed.
+lib/base/spw_file.h does the same."""
 import contextlib
 import os
 import stat

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One scheduling group for a whole run of tests.
 
-Where kernel.sched_autogroup_enabled is 1, Linux schedules each session as a group of its own, and Meson starts each test in a session
-of its own. On 6.18 such groups kept each other from a shared core for half a second and more, which is longer than what
-some tests are about (an RDMA retry limit). Tasks of a cgroup other than the root are scheduled as that cgroup, whatever their session."""
+Where kernel.sched_autogroup_enabled is 1, Linux schedules each session as a group of its own, and Meson starts each
+test in a session of its own. On 6.18 such groups kept each other from a shared core for half a second and more, which
+is longer than what some tests are about (an RDMA retry limit). Tasks of a cgroup other than the root are scheduled as
+that cgroup, whatever their session."""
 import contextlib
 import os
 
@@ -27,7 +28,8 @@ def _write(path, text):
 def applies():
     """Whether sessions are groups for this process."""
     paths = [line.split(":", 2) for line in _read("/proc/self/cgroup").splitlines()]
-    grouped = any(path != "/" and (controllers == "" or "cpu" in controllers.split(",")) for _, controllers, path in paths)
+    grouped = any(path != "/" and (controllers == "" or "cpu" in controllers.split(","))
+                  for _, controllers, path in paths)
     return _read(AUTOGROUP).strip() == "1" and not grouped
 
 

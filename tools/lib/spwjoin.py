@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Joins the trails of a source, two NICs and spinwire (lib/trail/spw_trail.h): where each slow round trip's time went, and why."""
+"""Joins the trails of a source, two NICs and spinwire (lib/trail/spw_trail.h): where each slow round trip's time went,
+and why."""
 import bisect
 import gc
 import struct
@@ -16,7 +17,8 @@ PLACES = [
     ("due", "source: not taken", "due to taken by the source", "source"),
     ("send", "source: sending", "taken by the source to handed to its NIC", "source"),
     ("out", "source's NIC, out", "handed to the source's NIC to on the wire", "peer"),
-    ("sent_out", "source's NIC, sent by", "handed to the source's NIC to the stamp of the send completion that covers it", "peer"),
+    ("sent_out", "source's NIC, sent by",
+     "handed to the source's NIC to the stamp of the send completion that covers it", "peer"),
     ("wire_out", "wire, out", "on the wire to stamped by spinwire's NIC", "nic"),
     ("in", "spinwire's NIC, in", "stamped by spinwire's NIC to its CQE", "nic"),
     ("nic_polled", "nic_polled", "CQE (or NIC's stamp) to polled", "loop"),
@@ -31,26 +33,37 @@ PLACES = [
     ("peer_in", "source's NIC, in", "stamped by the source's NIC to its CQE", "peer"),
     ("peer_polled", "source's NIC, in", "stamped by the source's NIC, a card, to polled by the source", "source"),
     ("echo", "source: not polled", "CQE to polled by the source", "source"),
-    ("beyond", "beyond spinwire's NIC", "its send completion to polled by the source: wire, source's NIC, source", "beyond"),
+    ("beyond", "beyond spinwire's NIC", "its send completion to polled by the source: wire, source's NIC, source",
+     "beyond"),
 ]
 INDEX = {key: i for i, (key, *_) in enumerate(PLACES)}
 FIRST_PART = INDEX["nic_polled"]  # part p of a batch's time is place FIRST_PART + p
 PARTS = [key for key, *_ in PLACES[FIRST_PART:FIRST_PART + 6]]
-WHO = {"source": "the source's loop", "peer": "the source's NIC thread", "nic": "spinwire's NIC thread", "loop": "spinwire's loop",
+WHO = {"source": "the source's loop", "peer": "the source's NIC thread", "nic": "spinwire's NIC thread",
+       "loop": "spinwire's loop",
        "beyond": "the wire, the source's NIC or its loop"}
 SENT_BY = {"sent_out": "peer", "sent_by": "nic"}  # places that end by a send completion, which is an upper bound
 UNKNOWN = "unknown"
 # What a long step of spinwire's loop is called by those who wait for it, as in lib/rec/cause.c.
-HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall", "quota": "cpu_quota"}
-TEXTS = {"poll_gap": "spinwire's loop did not run: it lost its core, or a receive call took long", "port_late": "stamped by the NIC, but polls did not return it yet",
-         "port_backlog": "queueing delay in the port while the loop kept polling", "refill_stall": "the port had no buffer to receive into, or took long to recycle slots",
-         "batch_ahead": "the executor was busy with batches before it", "exec_late": "the executor was free, but started late",
-         "gpu_sliced": "the GPU ran another program", "relaunched": "the resident kernel had ended and was launched again",
-         "handler_slow": "the handler itself took long", "reap_late": "finished, but the loop was busy elsewhere", "tx_stall": "the port took long to transmit",
+HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall",
+              "quota": "cpu_quota"}
+TEXTS = {"poll_gap": "spinwire's loop did not run: it lost its core, or a receive call took long",
+         "port_late": "stamped by the NIC, but polls did not return it yet",
+         "port_backlog": "queueing delay in the port while the loop kept polling",
+         "refill_stall": "the port had no buffer to receive into, or took long to recycle slots",
+         "batch_ahead": "the executor was busy with batches before it",
+         "exec_late": "the executor was free, but started late",
+         "gpu_sliced": "the GPU ran another program",
+         "relaunched": "the resident kernel had ended and was launched again",
+         "handler_slow": "the handler itself took long", "reap_late": "finished, but the loop was busy elsewhere",
+         "tx_stall": "the port took long to transmit",
          "cpu_quota": "the control group had used its CPU quota: the kernel stopped its threads",
-         "sender_late": "the source's loop was not there to send", "sender_behind": "the source had not emptied its port",
-         "peer_late": "the source's NIC thread slept, lost its core, or was in a long round", "nic_late": "spinwire's NIC thread slept, lost its core, or was in a long round",
-         "port_full": "the source's port took no more: the path carries less than the load", "wire": "between the two NICs", UNKNOWN: "no evidence"}
+         "sender_late": "the source's loop was not there to send",
+         "sender_behind": "the source had not emptied its port",
+         "peer_late": "the source's NIC thread slept, lost its core, or was in a long round",
+         "nic_late": "spinwire's NIC thread slept, lost its core, or was in a long round",
+         "port_full": "the source's port took no more: the path carries less than the load",
+         "wire": "between the two NICs", UNKNOWN: "no evidence"}
 
 
 # ---- files -------------------------------------------------------------------------------------------
@@ -145,7 +158,8 @@ def _by_key(trails, kind):
 
 
 def _pick(rows, at, low, high):
-    """The first record of a frame whose stamp number `at` lies in [low, high]: a frame may come twice, and numbers repeat."""
+    """The first record of a frame whose stamp number `at` lies in [low, high]: a frame may come twice, and numbers
+    repeat."""
     for rec in rows or ():
         if low <= rec[4 + at] <= high:
             return rec
@@ -153,7 +167,8 @@ def _pick(rows, at, low, high):
 
 
 def _covers(done, number):
-    """(stamp, uncertainty) of the first of these completions that has the frame of this number; None if nobody knows."""
+    """(stamp, uncertainty) of the first of these completions that has the frame of this number; None if nobody
+    knows."""
     numbers, rows = done
     i = bisect.bisect_left(numbers, number) if number else len(numbers)
     return (rows[i][5], rows[i][6]) if i < len(numbers) and rows[i][5] else None
@@ -169,7 +184,8 @@ class Sides:
         self.nic_sent, self.nic_held, self.nic_came = (_by_key(self.nic, kind) for kind in (SENT, HELD, CAME))
         self.frames, self.batch, self.blame = {}, {}, {}
         self.echoes = {(rec[2] << 32 | rec[3], rec[5]): rec for trail in source for rec in trail.of[FRAME]}
-        self.done, self.source_done = ([([rec[4] for rec in trail.of[DONE]], trail.of[DONE]) for trail in trails] for trails in (spinwire, source))
+        self.done, self.source_done = ([([rec[4] for rec in trail.of[DONE]], trail.of[DONE]) for trail in trails]
+                                       for trails in (spinwire, source))
         for lane, trail in enumerate(spinwire):
             causes = trail.names.get("cause", [])
             for rec in trail.of[FRAME]:
@@ -177,7 +193,8 @@ class Sides:
             for rec in trail.of[BATCH]:
                 self.batch[lane, rec[4]] = rec
             for rec in trail.of[BLAME]:
-                self.blame.setdefault((lane, rec[4]), {})[rec[1]] = [(causes[v >> 56], v & (1 << 56) - 1) for v in rec[5:] if v]
+                self.blame.setdefault((lane, rec[4]), {})[rec[1]] = [(causes[v >> 56], v & (1 << 56) - 1)
+                                                                     for v in rec[5:] if v]
         self.kinds, self.gaps = {}, {}
         self.trails = {"source": source, "loop": spinwire, "peer": self.peer, "nic": self.nic}
         for who, trails in self.trails.items():
@@ -187,16 +204,18 @@ class Sides:
         self.every = max([trail.every for trail in source], default=1)
 
     def sent_by(self, lane, number):
-        """(stamp of the send completion that covers a lane's frame of this number, its uncertainty). None if nobody knows."""
+        """(stamp of the send completion that covers a lane's frame of this number, its uncertainty). None if nobody
+        knows."""
         return _covers(self.done[lane], number)
 
     def card(self, key, echo):
-        """What the source's NIC says of a slow frame, if it has no trail of its own: (the stamp of its send completion, its uncertainty)
-        or None, and the same of its echo."""
+        """What the source's NIC says of a slow frame, if it has no trail of its own: (the stamp of its send completion,
+        its uncertainty) or None, and the same of its echo."""
         rec = None if self.peer else self.echoes.get((key, echo))
         if not rec:
             return None, None
-        return _covers(self.source_done[rec[1]], rec[7]) if rec[1] < len(self.source_done) else None, (rec[4], rec[8]) if rec[4] else None
+        return _covers(self.source_done[rec[1]],
+                       rec[7]) if rec[1] < len(self.source_done) else None, (rec[4], rec[8]) if rec[4] else None
 
 
 # ---- one frame ---------------------------------------------------------------------------------------
@@ -222,8 +241,9 @@ class Row:
 
 
 def _stamps(sides, frame):
-    """[(place that ends here, stamp, whether it only says "by then")] of one frame, None where a place has no stamp; its batch; the
-    poll before; whether nothing is missing; the uncertainty of the stamps that were translated from a card's clock. A stamp "by then" was read after the event: whoever took the frame on may have a stamp before it."""
+    """[(place that ends here, stamp, whether it only says "by then")] of one frame, None where a place has no stamp;
+    its batch; the poll before; whether nothing is missing; the uncertainty of the stamps that were translated from a
+    card's clock. A stamp "by then" was read after the event: whoever took the frame on may have a stamp before it."""
     _, _, flow, seq, due, taken, handed, drained, echo, *_ = frame
     key = flow << 32 | seq
     sent = _pick(sides.peer_sent.get(key), 1, due, echo)
@@ -243,7 +263,8 @@ def _stamps(sides, frame):
     sent_out, arrived = (got or (None, 0) for got in sides.card(key, echo))
     unc = max(unc, found[8] if batch and not came and found[4] else 0, sent_out[1], arrived[1])
     stamps = [(None, due, False), ("due", taken or None, False), ("send", handed or None, True),
-              ("out", sent and sent[6 if not held else 5], True), ("held", held and held[4], False), ("sent_out", sent_out[0], True),
+              ("out", sent and sent[6 if not held else 5], True), ("held", held and held[4], False),
+              ("sent_out", sent_out[0], True),
               ("wire_out", nic, False),
               ("in", came and came[5], True)]
     if batch:
@@ -251,7 +272,8 @@ def _stamps(sides, frame):
         pushed = min(pushed, start)
         stamps += [("nic_polled", polled, False), ("polled_pushed", pushed, False), ("pushed_start", start, False),
                    ("start_end", end, False), ("end_reaped", reaped, False), ("reaped_sent", done, True)]
-    stamps += [("back", back and back[6 if not back_held else 5], True), ("held", back_held and back_held[4], False), ("sent_by", sent_by, True),
+    stamps += [("back", back and back[6 if not back_held else 5], True), ("held", back_held and back_held[4], False),
+               ("sent_by", sent_by, True),
                ("wire_back", home[4] if home else arrived[0], False), ("peer_in", home and home[5], True),
                ("peer_polled" if arrived[0] else "beyond" if sent_by and not home else "echo", echo, False)]
     whole = bool(sent and came and batch and back and home) if sides.peer or sides.nic else bool(batch)
@@ -259,8 +281,8 @@ def _stamps(sides, frame):
 
 
 def _in_order(stamps, unc):
-    """Legs [(key, begin, end)] and the number of stamps that have one behind them which is earlier by more than unc. A stamp that is
-    missing leaves its time to the next one."""
+    """Legs [(key, begin, end)] and the number of stamps that have one behind them which is earlier by more than unc. A
+    stamp that is missing leaves its time to the next one."""
     present = [list(row) for row in stamps if row[1]]
     for i in range(len(present) - 2, 0, -1):
         if present[i][2] and present[i][1] > present[i + 1][1]:
@@ -303,9 +325,10 @@ def _polled(sides, begin, end, batch):
 
 
 def _not_sent(sides, begin, end):
-    """At the source: long steps of its loop; then, while its port refused frames, the gaps of whoever has to empty that port; then the
-    time in which it sent what was due before."""
-    late, or_refused, or_behind = (gaps.covered(begin, end) for gaps in (sides.gaps["source"], sides.or_refused, sides.or_behind))
+    """At the source: long steps of its loop; then, while its port refused frames, the gaps of whoever has to empty that
+    port; then the time in which it sent what was due before."""
+    late, or_refused, or_behind = (gaps.covered(begin, end) for gaps in (sides.gaps["source"], sides.or_refused,
+                                                                         sides.or_behind))
     refused, out = or_refused - late, {}
     if refused and sides.peer:
         out["peer_late"] = min(sides.gaps["peer"].covered(begin, end), refused)
@@ -365,7 +388,8 @@ def away(sides, key, begin, end):
     if key == "held":
         return {}
     kinds = sides.kinds.get(PLACES[INDEX[key]][3], {})
-    return {kind: ticks for kind, ticks in ((kind, gaps.covered(begin, end)) for kind, gaps in kinds.items()) if ticks > 0}
+    return {kind: ticks for kind, ticks in ((kind, gaps.covered(begin, end)) for kind, gaps in kinds.items())
+            if ticks > 0}
 
 
 def find(sides, flow, seq, hz):
@@ -379,8 +403,8 @@ def find(sides, flow, seq, hz):
 # ---- all slow frames ---------------------------------------------------------------------------------
 
 class Sum:
-    """Where the time of all slow frames went; unc: the largest uncertainty of one's stamps. heard: who has a trail: of nobody else it
-    is known that frames waited for it."""
+    """Where the time of all slow frames went; unc: the largest uncertainty of one's stamps. heard: who has a trail: of
+    nobody else it is known that frames waited for it."""
 
     def __init__(self, hz, heard):
         self.heard = heard
@@ -388,7 +412,8 @@ class Sum:
         self.by = {}      # (place, cause): ticks
         self.waits = {}   # who: [(begin, end)] of its waits
         self.worst = []   # rows, longest first
-        self.bounded = {who: [0, 0] for who in SENT_BY.values()}  # frames with a send completion only; of those: it came within an eighth of their time
+        # frames with a send completion only; of those: it came within an eighth of their time
+        self.bounded = {who: [0, 0] for who in SENT_BY.values()}
 
     def add(self, row, wait_ticks):
         self.frames += 1
@@ -438,7 +463,8 @@ def load(source, spinwire, source_nic=None, spinwire_nic=None):
 
 @_quiet
 def join(sides, hz, worst=16):
-    """The Sum of all slow frames on the source's trail; worst: how many stalls it keeps a frame of, None for every frame."""
+    """The Sum of all slow frames on the source's trail; worst: how many stalls it keeps a frame of, None for every
+    frame."""
     total = Sum(hz, {who for who, trails in sides.trails.items() if trails})
     tick_unc = round(CORES_NS * hz / 1e9)
     wait_ticks = 10e-6 * hz

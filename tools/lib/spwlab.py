@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the main job and the end-to-end tests share: cores, EAL arguments, and processes that never outlive their parent."""
+"""What the main job and the end-to-end tests share: cores, EAL arguments, and processes that never outlive their
+parent."""
 import argparse
 import contextlib
 import ctypes
@@ -37,11 +38,13 @@ def program(name):
 
 
 def softhca_lib():
-    """The software ConnectX of the build that spinwire comes from, or the installed one; SPW_SOFTHCA_LIB names another."""
+    """The software ConnectX of the build that spinwire comes from, or the installed one; SPW_SOFTHCA_LIB names
+    another."""
     if os.environ.get("SPW_SOFTHCA_LIB"):
         return os.environ["SPW_SOFTHCA_LIB"]
     if INSTALLED:
-        found = glob.glob(os.path.join(PREFIX, "lib*", "spinwire", SOFTHCA)) + glob.glob(os.path.join(PREFIX, "lib*", "*", "spinwire", SOFTHCA))
+        found = glob.glob(os.path.join(PREFIX, "lib*", "spinwire",
+                                       SOFTHCA)) + glob.glob(os.path.join(PREFIX, "lib*", "*", "spinwire", SOFTHCA))
         return found[0] if found else ""
     return os.path.normpath(os.path.join(os.path.dirname(program("spinwire")), "..", "..", "lib", "softhca", SOFTHCA))
 
@@ -66,11 +69,13 @@ def doctor():
 
 @functools.cache
 def pick(near=None):
-    """[main, worker, worker...]: the cores that this process may use, in the order in which lib/plat picks them: those near a NIC, fast,
-    isolated come first among the workers, and the main lcore's is the one that serves a worker worst. Cut to the CPU quota."""
+    """[main, worker, worker...]: the cores that this process may use, in the order in which lib/plat picks them: those
+    near a NIC, fast, isolated come first among the workers, and the main lcore's is the one that serves a worker worst.
+    Cut to the CPU quota."""
     command = [doctor(), "cores", "8192", *(["--near", near] if near else [])]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                              check=False)
     except FileNotFoundError:  # a build without it (-Dmlx5dv=disabled)
         return sorted(os.sched_getaffinity(0))
     if done.returncode:
@@ -85,8 +90,9 @@ def cores():
 
 
 class Cores:
-    """Who spins where: the receive lcore, the generator and the executor spin, the two main lcores sleep. nics: the path has two
-    threads that spin as well, the sink's and the source's; they come before an executor of its own. near: a NIC."""
+    """Who spins where: the receive lcore, the generator and the executor spin, the two main lcores sleep. nics: the
+    path has two threads that spin as well, the sink's and the source's; they come before an executor of its own. near:
+    a NIC."""
 
     def __init__(self, nics=False, near=None):
         spare, *have = pick(near)
@@ -100,7 +106,8 @@ class Cores:
         self.executor = next(own, None)
         self.main = self.source_main = self.generator if spare is None else spare
         if self.main == self.generator and self.nics and self.nics[0] is not None:
-            self.main, self.source_main = self.nics[1], self.nics[0]  # not beside its own NIC thread, whose clock it reads
+            # not beside its own NIC thread, whose clock it reads
+            self.main, self.source_main = self.nics[1], self.nics[0]
         self.cnt = len(have) + (spare is not None)
 
     def spinwire(self):
@@ -150,34 +157,39 @@ class Path(typing.NamedTuple):
 
 
 def memif_path(folder):
-    """Two processes, one copy each way by DPDK's net_memif, a socket in folder. The sink is the server: it is there first."""
+    """Two processes, one copy each way by DPDK's net_memif, a socket in folder. The sink is the server: it is there
+    first."""
     sock = os.path.join(folder, "path.sock")
     port = f"ethdev:net_memif0,role={{}},socket={sock},socket-abstract=no"
-    return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"), leftovers=(sock,))
+    return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"),
+                leftovers=(sock,))
 
 
 def softhca_path(place, folder):
-    """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many. Raw queues and
-    locked memory need rights, as with a card: whoever is not root gets them in a user namespace."""
+    """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many.
+    Raw queues and locked memory need rights, as with a card: whoever is not root gets them in a user namespace."""
     # EAL takes the user of that namespace for root, who has another runtime folder.
-    rights = () if os.geteuid() == 0 else ("unshare", "-r", "env", f"RUNTIME_DIRECTORY={os.path.dirname(runtime_top())}")
+    rights = () if os.geteuid() == 0 else ("unshare", "-r", "env",
+                                           f"RUNTIME_DIRECTORY={os.path.dirname(runtime_top())}")
     lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
     nics = tuple(os.path.join(folder, f"{name}.nic") for name in ("source", "sink"))
 
     def wrap(core, mac, nic):
         own_core = () if core is None else ("--nic-cpu", str(core))
-        return (*rights, "env", lib, WITH_SOFTHCA, "--cable", f"shm:{prefix('run')}", "--mac", mac, "--control", nic, *own_core)
+        return (*rights, "env", lib, WITH_SOFTHCA, "--cable", f"shm:{prefix('run')}", "--mac", mac, "--control", nic,
+                *own_core)
 
     sink_core, source_core = place.nics
     # The MACs are those that spinwire-gen sends from and to, unless options say otherwise.
     source, sink = wrap(source_core, "02:00:00:00:00:01", nics[0]), wrap(sink_core, "02:00:00:00:00:02", nics[1])
-    return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
+    return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory",
+                "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
                 source, sink, nics=nics)
 
 
 def nic_ask(path, line, seconds=30):
-    """A command to a software ConnectX on its control socket (--control PATH): its answer, without the "ok". ValueError: it refuses, in
-    its own words; OSError: it is not there."""
+    """A command to a software ConnectX on its control socket (--control PATH): its answer, without the "ok".
+    ValueError: it refuses, in its own words; OSError: it is not there."""
     with socket.socket(socket.AF_UNIX) as link:
         link.settimeout(seconds)
         link.connect(path)
@@ -195,7 +207,8 @@ def nic_pairs(path, line, seconds=30):
 
 
 def nic_thread(path):
-    """{"naps": ..., "late_us": ...}: what the thread of a software ConnectX says of itself on its control socket; {} if it does not."""
+    """{"naps": ..., "late_us": ...}: what the thread of a software ConnectX says of itself on its control socket; {} if
+    it does not."""
     try:
         return {name: int(value) for name, value in nic_pairs(path, "thread", 2).items()}
     except (OSError, ValueError):
@@ -210,10 +223,12 @@ def device_mac(device):
 
 
 def port_of(device):
-    """What two functions of one physical port have in common: the adapter and the name of its port; None if that is unknown."""
+    """What two functions of one physical port have in common: the adapter and the name of its port; None if that is
+    unknown."""
     for netdev in sorted(glob.glob(f"/sys/class/infiniband/{device}/device/net/*")):
         try:
-            return read(f"/sys/class/infiniband/{device}/sys_image_guid").strip(), read(f"{netdev}/phys_port_name").strip()
+            return (read(f"/sys/class/infiniband/{device}/sys_image_guid").strip(),
+                    read(f"{netdev}/phys_port_name").strip())
         except OSError:
             continue
     return None
@@ -225,14 +240,17 @@ def one_port(device, peer):
 
 
 def device_path(device, peer):
-    """Real devices: spinwire on one, the source on the other (or on the same one, whose own loopback then joins them)."""
+    """Real devices: spinwire on one, the source on the other (or on the same one, whose own loopback then joins
+    them)."""
     macs = [device_mac(name) for name in (peer, device)]
     extra = ("--src-mac", macs[0], "--dst-mac", macs[1]) if all(macs) else ()
     text = f"spinwire's mlx5 port on {device}, the source on {peer}"
     if one_port(device, peer):
-        text += ": one physical port, so frames turn round inside the NIC and NO CABLE is tested (--peer names the device at its other end)"
+        text += (": one physical port, so frames turn round inside the NIC and NO CABLE is tested (--peer names the "
+                 "device at its other end)")
     # The rest stays with the kernel: the source's addresses and port are spinwire-gen's own.
-    return Path("device", text, f"mlx5:{peer},mode=eth,ipv4=198.18.0.1", f"mlx5:{device},mode=eth,udp=5357", source_args=extra)
+    return Path("device", text, f"mlx5:{peer},mode=eth,ipv4=198.18.0.1", f"mlx5:{device},mode=eth,udp=5357",
+                source_args=extra)
 
 
 def between(low, high, what=float):
@@ -257,7 +275,8 @@ def add_path_options(parser):
 def help_of(name):
     """What one of our programs prints for --help; "" if it is not there."""
     try:
-        return subprocess.run([program(name), "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=60, check=False).stdout
+        return subprocess.run([program(name), "--help"], stdin=subprocess.DEVNULL, capture_output=True,
+                              encoding="utf-8", timeout=60, check=False).stdout
     except OSError:
         return ""
 
@@ -269,7 +288,8 @@ def options_of(name):
 
 def has_mlx5():
     """Whether spinwire was built with its mlx5 port and the software ConnectX is there."""
-    return os.path.exists(softhca_lib()) and "mlx5" in help_of("spinwire").rpartition("port drivers:")[2].partition("\n")[0]
+    return (os.path.exists(softhca_lib())
+            and "mlx5" in help_of("spinwire").rpartition("port drivers:")[2].partition("\n")[0])
 
 
 def choose_path(args, folder):
@@ -301,7 +321,8 @@ def wait_for(condition, seconds, what):
 
 def _tie_to_parent():
     os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background shell has it ignored, and the wrappers' sh cannot change that
+    # a background shell has it ignored, and the wrappers' sh cannot change that
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

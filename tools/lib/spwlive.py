@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Live numbers of a running spinwire: samples of its telemetry, the rates between two of them, and both as lines of text."""
+"""Live numbers of a running spinwire: samples of its telemetry, the rates between two of them, and both as lines of
+text."""
 import time
 
 import spwtel
 
 LEDGER_EDGES = ("wire", "missed", "received", "executed", "echoed", "consumed", "bad", "pool_slots", "pool_free")
-STAGES = ("nic_polled", "polled_pushed", "pushed_start", "start_end", "end_reaped", "reaped_sent", "polled_sent", "nic_start", "nic_sent")
+STAGES = ("nic_polled", "polled_pushed", "pushed_start", "start_end", "end_reaped", "reaped_sent", "polled_sent",
+          "nic_start", "nic_sent")
 POINTS = ("p50", "p90", "p99", "p999", "p9999", "max")
 
 
@@ -70,45 +72,56 @@ def time_ns(ns):
 def head_line(feed):
     info = feed.now.info
     up = int(info["running_ms"]) // 1000
-    return (f"{spwtel.printable(feed.prefix)}  pid {feed.pid}  spinwire {info['version']}  up {up // 3600}:{up // 60 % 60:02}:{up % 60:02}  "
+    return (f"{spwtel.printable(feed.prefix)}  pid {feed.pid}  spinwire {info['version']}  up "
+            f"{up // 3600}:{up // 60 % 60:02}:{up % 60:02}  "
             f"{info['handler']} on {info['executor']}")
 
 
 def _ports(feed):
     yield f"{'PORT':22} {'rx/s':>8} {'rx bit/s':>9} {'tx/s':>8} {'tx bit/s':>9}  drops and errors since start"
     for name, port in feed.now.ports.items():
-        errors = [f"{key.split('_', 1)[1]} {port[key]}" for key in port if key.startswith(("dropped_", "error_")) and port[key]]
-        yield (f"{name:22.22} {short(feed.rate('ports', name, 'rx_frames')):>8} {short(8 * feed.rate('ports', name, 'rx_bytes')):>9} "
-               f"{short(feed.rate('ports', name, 'tx_frames')):>8} {short(8 * feed.rate('ports', name, 'tx_bytes')):>9}  {', '.join(errors) or 'none'}")
+        errors = [f"{key.split('_', 1)[1]} {port[key]}" for key in port if key.startswith(("dropped_", "error_"))
+                  and port[key]]
+        yield (f"{name:22.22} {short(feed.rate('ports', name, 'rx_frames')):>8} "
+               f"{short(8 * feed.rate('ports', name, 'rx_bytes')):>9} "
+               f"{short(feed.rate('ports', name, 'tx_frames')):>8} "
+               f"{short(8 * feed.rate('ports', name, 'tx_bytes')):>9}  {', '.join(errors) or 'none'}")
 
 
 def _ledger(feed):
     ledger = feed.now.ledger
-    yield "FRAMES/s  " + "  ".join(f"{key} {short(feed.rate('ledger', key))}" for key in ("received", "executed", "echoed", "consumed", "bad"))
+    yield "FRAMES/s  " + "  ".join(f"{key} {short(feed.rate('ledger', key))}"
+                                   for key in ("received", "executed", "echoed", "consumed", "bad"))
     drops = [(key, total) for key, total in ledger.items() if key not in LEDGER_EDGES and total]
-    yield "DROPPED/s " + ("  ".join(f"{key} {short(feed.rate('ledger', key))} (of {short(total)})" for key, total in drops) or "nothing since start")
+    yield "DROPPED/s " + ("  ".join(f"{key} {short(feed.rate('ledger', key))} (of {short(total)})"
+                                    for key, total in drops) or "nothing since start")
     missed = f"  missed by the device {short(ledger['missed'])}" if "missed" in ledger else ""
     yield f"POOL      {ledger.get('pool_free', 0)} of {ledger.get('pool_slots', 0)} slots free{missed}"
 
 
 def _stages(feed):
     latency = feed.now.latency
-    yield f"{'LAST SECOND':16} {'frames':>7} " + " ".join(f"{name:>8}" for name in ("p50", "p90", "p99", "p99.9", "p99.99", "max"))
+    yield f"{'LAST SECOND':16} {'frames':>7} " + " ".join(f"{name:>8}" for name in ("p50", "p90", "p99", "p99.9",
+                                                                                    "p99.99", "max"))
     for stage in STAGES:
         if stage in latency:
             row = latency[stage]
-            yield f"{stage:16} {short(row['count']):>7} " + " ".join(f"{time_ns(row[p]) if p in row else '-':>8}" for p in POINTS)
+            yield f"{stage:16} {short(row['count']):>7} " + " ".join(f"{time_ns(row[p]) if p in row else '-':>8}"
+                                                                     for p in POINTS)
     if not latency:
         yield "no frame has been measured (idle, or --stamps no)"
 
 
 def _slow(feed):
     causes = [(key, total) for key, total in feed.now.causes.items() if total and not key.startswith("held_")]
-    yield "SLOW/s    " + ("  ".join(f"{key} {short(feed.rate('causes', key))} (of {short(total)})" for key, total in causes) or "none since start")
+    yield "SLOW/s    " + ("  ".join(f"{key} {short(feed.rate('causes', key))} (of {short(total)})"
+                                    for key, total in causes) or "none since start")
 
 
 def _lcores(feed):
-    yield f"{'LCORE':5} {'frames/s':>8} {'longest':>8}  " + " ".join(f"{name:>6}" for name in ("idle %", "rx", "push", "reap", "tx", "refill", "house"))
+    yield f"{'LCORE':5} {'frames/s':>8} {'longest':>8}  " + " ".join(f"{name:>6}"
+                                                                     for name in ("idle %", "rx", "push", "reap", "tx",
+                                                                                  "refill", "house"))
     for name, lcore in feed.now.lcores.items():
         ticks = {key: feed.rate("lcores", name, key) for key in spwtel.REGIMES}
         total = sum(ticks.values())

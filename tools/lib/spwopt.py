@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Command lines of the tools, as lib/opt and app/common/app_opt.h have them in C: quantities with units, one line for an error with the
-name that was probably meant, --version, and for the build a man page and completion (--help-man, --help-bash, --help-zsh)."""
+"""Command lines of the tools, as lib/opt and app/common/app_opt.h have them in C: quantities with units, one line for
+an error with the name that was probably meant, --version, and for the build a man page and completion (--help-man,
+--help-bash, --help-zsh)."""
 import argparse
 import fractions
 import os
@@ -39,8 +40,10 @@ def quantity(text, kind, bare=0):
     if not unit and not bare:
         raise ValueError(f"'{text}' has no unit: {text}{likely}? allowed: {names}")
     if unit and unit not in units:
-        raise ValueError(f"'{text}' has the unknown unit '{unit}'; allowed: {names}" if units else f"'{text}' is not a whole number")
-    value = (fractions.Fraction(int(whole, 0) if whole[:2] in ("0x", "0X") else int(whole)) + fractions.Fraction(int(part or 0), 10 ** len(part))) * (
+        raise ValueError(f"'{text}' has the unknown unit '{unit}'; allowed: {names}" if units
+                         else f"'{text}' is not a whole number")
+    value = (fractions.Fraction(int(whole, 0) if whole[:2] in ("0x", "0X") else int(whole))
+             + fractions.Fraction(int(part or 0), 10 ** len(part))) * (
         units[unit] if unit else bare)
     if value.denominator != 1:
         raise ValueError(f"'{text}' is finer than one unit")
@@ -130,7 +133,8 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def pass_on(self, rest, names):
-        """What is not this tool's goes to a program that has those options; if there is none it is that which is reported later."""
+        """What is not this tool's goes to a program that has those options; if there is none it is that which is
+        reported later."""
         for word in rest if names else ():
             if word.startswith("--") and word != "--" and word.partition("=")[0] not in names:
                 self.error(no_such(word, self.names() + list(names), self.prog))
@@ -138,32 +142,41 @@ class Parser(argparse.ArgumentParser):
     def _shown(self):
         """[(names, value, help)] of what --help lists."""
         form = self._get_formatter()
-        return [(action.option_strings, "" if action.nargs == 0 else action.metavar or ("" if not action.option_strings else action.dest.upper()),
-                 form._expand_help(action) if action.help else "", action.dest) for action in self._actions if action.help != argparse.SUPPRESS]
+        return [(action.option_strings, "" if action.nargs == 0 else action.metavar
+                 or ("" if not action.option_strings else action.dest.upper()),
+                 form._expand_help(action) if action.help else "", action.dest) for action in self._actions
+                if action.help != argparse.SUPPRESS]
 
     def man(self):
         name = os.path.basename(self.prog) if self.prog.startswith("tools/") else self.prog
-        out = [f'.TH {name.upper()} 1 "" "spinwire {version()}" "User Commands"', ".SH NAME", f"{_roff(name)} \\- {_roff(self.summary)}", ".SH SYNOPSIS"]
-        out += [_roff(" ".join(self.format_usage().split()[1:])), ".SH DESCRIPTION", _roff(self.description or self.summary + "."), ".SH OPTIONS"]
+        out = [f'.TH {name.upper()} 1 "" "spinwire {version()}" "User Commands"', ".SH NAME",
+               f"{_roff(name)} \\- {_roff(self.summary)}", ".SH SYNOPSIS"]
+        out += [_roff(" ".join(self.format_usage().split()[1:])), ".SH DESCRIPTION",
+                _roff(self.description or self.summary + "."), ".SH OPTIONS"]
         for names, value, text, dest in self._shown():
             out += [".TP", f"\\fB{_roff(', '.join(names) or dest)}\\fR \\fI{_roff(str(value))}\\fR", _roff(text)]
         out += [".SH EXAMPLES"] * bool(self.examples)
         for command, what in self.examples:
             out += [".TP", f"\\fB{_roff(command)}\\fR", _roff(what)]
-        return "\n".join([*out, ".SH NOTES" if self.epilog else "", _roff(self.epilog or ""), ".SH SEE ALSO", _roff(self.see)]).replace("\n\n", "\n")
+        return "\n".join([*out, ".SH NOTES" if self.epilog else "", _roff(self.epilog or ""), ".SH SEE ALSO",
+                          _roff(self.see)]).replace("\n\n", "\n")
 
     def bash(self):
         function = "_" + self.prog.replace("-", "_").replace("/", "_")
-        paths = "".join(f"\t{'|'.join(names)}) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n" for names, value, *_ in self._shown()
+        paths = "".join(f"\t{'|'.join(names)}) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
+                        for names, value, *_ in self._shown()
                         if value in ("FILE", "DIR"))
-        return (f"# bash completion of {self.prog}\n{function}()\n{{\n\tlocal word=${{COMP_WORDS[COMP_CWORD]}}\n\tCOMPREPLY=()\n"
-                f"\tcase ${{COMP_WORDS[COMP_CWORD-1]}} in\n{paths}\tesac\n\tCOMPREPLY=($(compgen -W '{' '.join(self.names())}' -- \"$word\"))\n}}\n"
+        return (f"# bash completion of {self.prog}\n{function}"
+                f"()\n{{\n\tlocal word=${{COMP_WORDS[COMP_CWORD]}}\n\tCOMPREPLY=()\n"
+                f"\tcase ${{COMP_WORDS[COMP_CWORD-1]}} in\n{paths}\tesac\n\tCOMPREPLY=($(compgen -W "
+                f"'{' '.join(self.names())}' -- \"$word\"))\n}}\n"
                 f"complete -o default -F {function} {self.prog}")
 
     def zsh(self):
         lines = []
         for names, value, text, _ in self._shown():
             text = re.sub(r"([\[\]:\\])", r"\\\1", text).replace("'", "'\\''")
-            lines += [f"\t'*{name}[{text}]{f':{value}:' if value else ''}{'_files' if value in ('FILE', 'DIR') else ''}' \\" for name in names
+            lines += [f"\t'*{name}[{text}]{f':{value}:' if value else ''}{'_files' if value in ('FILE', 'DIR') else ''}"
+                      f"' \\" for name in names
                       if name.startswith("--")]
         return "\n".join([f"#compdef {self.prog}", "_arguments \\", *lines, "\t'*:file:_files'"])

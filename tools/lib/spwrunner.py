@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the tests that meson lists: side by side where they may, alone where they measure, and reports progress while it does.
+"""Runs the tests that meson lists: side by side where they may, alone where they measure, and reports progress while it
+does.
 
   parallel   is_parallel in meson: needs about one core             as many at once as there are cores
   waits      suite "waits": mostly waits, spins where it can        as slots; where there are none, WAITING at once
-  slots      suite "slot": spins, but measures nothing              each on SLOT_CORES cores of its own, if there are two such slots
+  slots      suite "slot": spins, but measures nothing              each on SLOT_CORES cores of its own, if there are
+  two such slots
   alone      everything else: measures time, or takes every core    one at a time, and nothing beside it
 """
 import collections
@@ -30,7 +32,8 @@ Result = collections.namedtuple("Result", "name folder result seconds cpu_s")
 
 
 def _folder(command, root, build):
-    """Where a test's own file lies: tests/unit/base, tests/e2e/gen, tools/check. A program of ours comes before a script that starts it."""
+    """Where a test's own file lies: tests/unit/base, tests/e2e/gen, tools/check. A program of ours comes before a
+    script that starts it."""
     files = [os.path.realpath(word) for word in command if os.path.isabs(word) and not os.path.isdir(word)]
     for top in (build, root):
         for path in (os.path.relpath(file, top) for file in files):
@@ -44,7 +47,8 @@ def listed(build):
     out = subprocess.run(["meson", "introspect", "--tests", build], capture_output=True, text=True, check=True).stdout
     root = os.path.dirname(os.path.realpath(build))
     return [Test(row["name"], _folder(row["cmd"], root, os.path.realpath(build)), row["cmd"], row["env"],
-                 frozenset(suite.rpartition(":")[2] for suite in row["suite"]), row["is_parallel"], row["timeout"], row["workdir"] or build)
+                 frozenset(suite.rpartition(":")[2] for suite in row["suite"]), row["is_parallel"], row["timeout"],
+                 row["workdir"] or build)
             for row in json.loads(out)]
 
 
@@ -55,8 +59,10 @@ class Running:
         self.test, self.cores, self.log = test, cores, tempfile.TemporaryFile()
         self.begin = time.monotonic()
         self.status, self.cpu_s = None, 0.0
-        self.process = subprocess.Popen(test.command, cwd=test.cwd, env={**env, "MALLOC_PERTURB_": str(random.randint(1, 255)), **test.env},
-                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True,
+        self.process = subprocess.Popen(test.command, cwd=test.cwd,
+                                        env={**env, "MALLOC_PERTURB_": str(random.randint(1, 255)), **test.env},
+                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
+                                        start_new_session=True,
                                         preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
 
     def seconds(self):
@@ -95,7 +101,8 @@ class Running:
 
 
 class Progress:
-    """How far, and about how long it will take: one line that is rewritten on a terminal, a line every REPORT_S elsewhere."""
+    """How far, and about how long it will take: one line that is rewritten on a terminal, a line every REPORT_S
+    elsewhere."""
 
     def __init__(self, tests, known, out=None):
         self.out = out or sys.stdout
@@ -118,7 +125,8 @@ class Progress:
         about = f", about {_clock(left)} left" if left is not None else ""
         failed = f", {self.failed} failed" if self.failed else ""
         names = " ".join(sorted(one.test.name for one in running))
-        return f"[{self.all - len(self.left)}/{self.all}] {_clock(time.monotonic() - self.begin)}{about}{failed}: {names}"
+        return (f"[{self.all - len(self.left)}/{self.all}] {_clock(time.monotonic() - self.begin)}{about}{failed}: "
+                f"{names}")
 
     def show(self, running):
         now = time.monotonic()
@@ -152,7 +160,8 @@ def _clock(seconds):
 
 
 def phases(tests, jobs, cores):
-    """[(tests, how many at once, the cores of each of them or None)]; the longest-running kinds of a phase keep meson's order."""
+    """[(tests, how many at once, the cores of each of them or None)]; the longest-running kinds of a phase keep meson's
+    order."""
     slots = [frozenset(cores[i:i + SLOT_CORES]) for i in range(0, len(cores) - SLOT_CORES + 1, SLOT_CORES)]
     if len(slots) < 2 or jobs < 2:
         slots = []
@@ -192,7 +201,8 @@ def run(tests, jobs, env, known=None, out=None):
     """[Result] of all tests; known: {name: seconds} of an earlier run, for the estimate."""
     progress, rows = Progress(tests, known or {}, out), []
     # The longest of those that run side by side first: none is left over at the end.
-    tests = sorted(tests, key=lambda test: -(known or {}).get(test.name, 0) if test.parallel or test.suites & {"slot", "waits"} else 0)
+    tests = sorted(tests, key=lambda test: -(known or {}).get(test.name, 0) if test.parallel
+                   or test.suites & {"slot", "waits"} else 0)
     for some, at_once, slots in phases(tests, jobs, sorted(os.sched_getaffinity(0))):
         rows += _phase(some, at_once, slots, env, progress)
     progress.clear()
@@ -214,8 +224,9 @@ def report(rows, slowest=20):
 
 
 def share_of(tests, day, parts, limit_s):
-    """(the tests of that day's part, those too long for any): the parts take about as long as each other, by the tests' limits, and
-    each test is in one of `parts` days that follow each other."""
-    fit = sorted((test for test in tests if test.limit_s and test.limit_s <= limit_s), key=lambda test: (-test.limit_s, test.name))
+    """(the tests of that day's part, those too long for any): the parts take about as long as each other, by the tests'
+    limits, and each test is in one of `parts` days that follow each other."""
+    fit = sorted((test for test in tests if test.limit_s and test.limit_s <= limit_s),
+                 key=lambda test: (-test.limit_s, test.name))
     mine = [test for i, test in enumerate(fit) if i % parts == day % parts]
     return mine, [test for test in tests if test not in fit]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DPDK's telemetry sockets, as tools read them. A socket may belong to another user, to another DPDK program, or to an older or broken
-spinwire: who answers is checked by the kernel's word (SO_PEERCRED), and what is answered is checked field by field.
-An OSError means that no process answers (any more), a ValueError that the answer is not that of a spinwire."""
+"""DPDK's telemetry sockets, as tools read them. A socket may belong to another user, to another DPDK program, or to an
+older or broken spinwire: who answers is checked by the kernel's word (SO_PEERCRED), and what is answered is checked
+field by field. An OSError means that no process answers (any more), a ValueError that the answer is not that of a
+spinwire."""
 import contextlib
 import glob
 import json
@@ -125,7 +126,8 @@ def number(value):
 
 
 def counters(answer, numbers=(), texts=()):
-    """A checked copy of a flat dictionary: it has those numbers and texts, and other numbers; what else a newer version adds is left out."""
+    """A checked copy of a flat dictionary: it has those numbers and texts, and other numbers; what else a newer version
+    adds is left out."""
     if not isinstance(answer, dict):
         raise ValueError(f"{answer!r:.40} where a dictionary is due")
     missing = [key for key in (*numbers, *texts) if key not in answer]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a tool prints, made safe: text from files, peers and other programs must not steer the terminal, and no terminal, locale or reader that
-leaves may end a tool with a traceback. lib/base/spw_text.h is the same filter for the programs in C, and has its rules."""
+"""What a tool prints, made safe: text from files, peers and other programs must not steer the terminal, and no
+terminal, locale or reader that leaves may end a tool with a traceback. lib/base/spw_text.h is the same filter for the
+programs in C, and has its rules."""
 import contextlib
 import io
 import os
@@ -15,7 +16,8 @@ _STREAM = re.compile(f"(?![\n\t])[{_CONTROL}]")
 
 def _escape(match):
     code = ord(match.group())
-    return f"\\x{code & 0xff:02x}" if 0xdc80 <= code <= 0xdcff else f"\\u{code:04x}"  # the first: a byte that was no UTF-8
+    # the first: a byte that was no UTF-8
+    return f"\\x{code & 0xff:02x}" if 0xdc80 <= code <= 0xdcff else f"\\u{code:04x}"
 
 
 def shown(text):
@@ -24,7 +26,8 @@ def shown(text):
 
 
 class _Shown(io.TextIOWrapper):
-    """A stream that lets no control character through but newline and tab, and that goes on when its reader has left."""
+    """A stream that lets no control character through but newline and tab, and that goes on when its reader has
+    left."""
 
     def _without_reader(self, act, *args):
         try:
@@ -43,7 +46,8 @@ class _Shown(io.TextIOWrapper):
 
 
 def start():
-    """The first call of every tool: replaces stdout and stderr. A character that the terminal's encoding lacks is shown by its number."""
+    """The first call of every tool: replaces stdout and stderr. A character that the terminal's encoding lacks is shown
+    by its number."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, _Shown):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One-shot collectives between 2 to 8 ranks (coll/spw_coll.h), by ctypes: torch is used where a tensor is given, and not needed.
+"""One-shot collectives between 2 to 8 ranks (coll/spw_coll.h), by ctypes: torch is used where a tensor is given, and
+not needed.
 
     import spinwire_coll
     group = spinwire_coll.Group(rank, ranks, root='10.0.0.1:29600', secret='/etc/spinwire.secret', device='cuda')
@@ -7,9 +8,10 @@
     group.all_gather(whole, tensor)
     group.check(); group.close()                   # after a synchronize: how it went
 
-With torch.distributed already up, from_torch() makes the group. A buffer is a contiguous tensor (float32, bfloat16, float16), or any
-writable buffer of the CPU with dtype='f32', 'bf16' or 'f16'. On CUDA a call returns when its kernel is launched; what went wrong shows in
-check(), and in every later call. libspinwire-coll.so is found beside this file, in $SPW_COLL_LIB, or by the dynamic linker."""
+With torch.distributed already up, from_torch() makes the group. A buffer is a contiguous tensor (float32, bfloat16,
+float16), or any writable buffer of the CPU with dtype='f32', 'bf16' or 'f16'. On CUDA a call returns when its kernel is
+launched; what went wrong shows in check(), and in every later call. libspinwire-coll.so is found beside this file, in
+$SPW_COLL_LIB, or by the dynamic linker."""
 import ctypes
 import functools
 import os
@@ -31,24 +33,30 @@ class Error(RuntimeError):
 
 
 class _XferConf(ctypes.Structure):  # struct spw_xfer_conf
-    _fields_ = [('rails', ctypes.c_char_p), ('hca', ctypes.c_char_p), ('bind', ctypes.c_char_p), ('secret', ctypes.c_char_p),
-                ('gid', ctypes.c_char_p), ('chunk_bytes', ctypes.c_uint32), ('exchange_ms', ctypes.c_uint32), ('gone_ms', ctypes.c_uint32),
+    _fields_ = [('rails', ctypes.c_char_p), ('hca', ctypes.c_char_p), ('bind', ctypes.c_char_p),
+                ('secret', ctypes.c_char_p),
+                ('gid', ctypes.c_char_p), ('chunk_bytes', ctypes.c_uint32), ('exchange_ms', ctypes.c_uint32),
+                ('gone_ms', ctypes.c_uint32),
                 ('traffic_class', ctypes.c_uint8), ('timeout', ctypes.c_uint8), ('retry', ctypes.c_uint8)]
 
 
 class _Conf(ctypes.Structure):  # struct spw_coll_conf
-    _fields_ = [('rank', ctypes.c_uint32), ('rank_cnt', ctypes.c_uint32), ('exchange', ctypes.c_void_p), ('exchange_arg', ctypes.c_void_p),
-                ('exec', ctypes.c_int), ('progress', ctypes.c_int), ('bytes_max', ctypes.c_uint32), ('timeout_ms', ctypes.c_uint32),
+    _fields_ = [('rank', ctypes.c_uint32), ('rank_cnt', ctypes.c_uint32), ('exchange', ctypes.c_void_p),
+                ('exchange_arg', ctypes.c_void_p),
+                ('exec', ctypes.c_int), ('progress', ctypes.c_int), ('bytes_max', ctypes.c_uint32),
+                ('timeout_ms', ctypes.c_uint32),
                 ('join_ms', ctypes.c_uint32), ('xfer', _XferConf)]
 
 
 class _TcpConf(ctypes.Structure):  # struct spw_coll_tcp_conf
-    _fields_ = [('root', ctypes.c_char_p), ('rank', ctypes.c_uint32), ('rank_cnt', ctypes.c_uint32), ('timeout_ms', ctypes.c_uint32),
+    _fields_ = [('root', ctypes.c_char_p), ('rank', ctypes.c_uint32), ('rank_cnt', ctypes.c_uint32),
+                ('timeout_ms', ctypes.c_uint32),
                 ('secret', ctypes.c_char_p)]
 
 
 class _Call(ctypes.Structure):  # struct spw_coll_call
-    _fields_ = [('kind', ctypes.c_int), ('type', ctypes.c_int), ('op', ctypes.c_int), ('count', ctypes.c_uint64), ('in_', ctypes.c_void_p),
+    _fields_ = [('kind', ctypes.c_int), ('type', ctypes.c_int), ('op', ctypes.c_int), ('count', ctypes.c_uint64),
+                ('in_', ctypes.c_void_p),
                 ('out', ctypes.c_void_p)]
 
 
@@ -57,8 +65,10 @@ def _load():
     name = os.environ.get('SPW_COLL_LIB') or (beside if os.path.exists(beside) else 'libspinwire-coll.so')
     lib = ctypes.CDLL(name)
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
-    for call, args in {'open': [pointer, pointer], 'run': [pointer, pointer], 'launch': [pointer, pointer, pointer], 'error': [pointer],
-                       'tcp_open': [pointer, pointer], 'tcp_exchange': [pointer, pointer, pointer, ctypes.c_size_t]}.items():
+    for call, args in {'open': [pointer, pointer], 'run': [pointer, pointer], 'launch': [pointer, pointer, pointer],
+                       'error': [pointer],
+                       'tcp_open': [pointer, pointer], 'tcp_exchange': [pointer, pointer, pointer,
+                                                                        ctypes.c_size_t]}.items():
         getattr(lib, 'spw_coll_' + call).argtypes = args
     for call in ('close', 'abort', 'tcp_close'):
         function = getattr(lib, 'spw_coll_' + call)
@@ -99,11 +109,12 @@ class _Buffer:
 
 
 class Group:
-    """rank of ranks; they find each other by root ('host:port' of rank 0), or by exchange: a function that gets this rank's bytes and
-    returns the list of all ranks' bytes. secret: a file of 16 to 256 bytes that all ranks have (mode 600): nobody else can join, or change
-    what root= brings together. rails: 'mlx5_0+mlx5_1'; None: found by itself."""
+    """rank of ranks; they find each other by root ('host:port' of rank 0), or by exchange: a function that gets this
+    rank's bytes and returns the list of all ranks' bytes. secret: a file of 16 to 256 bytes that all ranks have (mode
+    600): nobody else can join, or change what root= brings together. rails: 'mlx5_0+mlx5_1'; None: found by itself."""
 
-    def __init__(self, rank, ranks, root=None, exchange=None, device='cpu', rails=None, bind=None, secret=None, bytes_max=0, timeout_ms=0,
+    def __init__(self, rank, ranks, root=None, exchange=None, device='cpu', rails=None, bind=None, secret=None,
+                 bytes_max=0, timeout_ms=0,
                  join_ms=0, progress_thread=True):
         self.lib, self.rank, self.ranks, self.device, self.handle = _load(), rank, ranks, device, ctypes.c_void_p()
         tcp = ctypes.c_void_p()
@@ -111,14 +122,18 @@ class Group:
             raise ValueError("device 'cpu' or 'cuda'; root= or exchange=")
         if not exchange:
             if not (secret or rank or root.startswith(('127.', '[::1]', 'localhost:'))):
-                warnings.warn(f'rank 0 listens on {root} without secret=: whoever reaches that port first may take a rank\'s place')
-            tcp_conf = _TcpConf(root=root.encode(), rank=rank, rank_cnt=ranks, timeout_ms=join_ms, secret=secret and os.fsencode(secret))
+                warnings.warn(f'rank 0 listens on {root} without secret=: whoever reaches that port first may take a '
+                              f'rank\'s place')
+            tcp_conf = _TcpConf(root=root.encode(), rank=rank, rank_cnt=ranks, timeout_ms=join_ms,
+                                secret=secret and os.fsencode(secret))
             self._must(self.lib.spw_coll_tcp_open(ctypes.byref(tcp_conf), ctypes.byref(tcp)))
         self.failed = self.torch = None
         function = EXCHANGE(self._exchange_of(exchange)) if exchange else self.lib.spw_coll_tcp_exchange
-        conf = _Conf(rank=rank, rank_cnt=ranks, exchange=ctypes.cast(function, ctypes.c_void_p), exchange_arg=tcp, exec=int(device == 'cuda'),
+        conf = _Conf(rank=rank, rank_cnt=ranks, exchange=ctypes.cast(function, ctypes.c_void_p), exchange_arg=tcp,
+                     exec=int(device == 'cuda'),
                      progress=int(not progress_thread), bytes_max=bytes_max, timeout_ms=timeout_ms, join_ms=join_ms,
-                     xfer=_XferConf(rails=rails and rails.encode(), bind=bind and bind.encode(), secret=secret and os.fsencode(secret)))
+                     xfer=_XferConf(rails=rails and rails.encode(), bind=bind and bind.encode(),
+                                    secret=secret and os.fsencode(secret)))
         try:
             status = self.lib.spw_coll_open(ctypes.byref(conf), ctypes.byref(self.handle))
             if self.failed:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rank.py RANK RANKS DEVICE PORT PORT_AGAIN SECRET: a rank that reduces until its group ends, says how, and opens another with the ranks that
-are left. Every bit of every sum is compared. ranks_test.py does harm to some of them."""
+"""rank.py RANK RANKS DEVICE PORT PORT_AGAIN SECRET: a rank that reduces until its group ends, says how, and opens
+another with the ranks that are left. Every bit of every sum is compared. ranks_test.py does harm to some of them."""
 import array
 import ctypes
 import os
@@ -41,7 +41,8 @@ def turns(group, count, said=lambda turn: None):
 
 
 def open_group(rank, ranks, device, port, secret):
-    return spinwire_coll.Group(rank, ranks, root=f'127.0.0.1:{port}', rails=device, bind='127.0.0.1:0', secret=secret, timeout_ms=1500,
+    return spinwire_coll.Group(rank, ranks, root=f'127.0.0.1:{port}', rails=device, bind='127.0.0.1:0', secret=secret,
+                               timeout_ms=1500,
                                join_ms=20000, bytes_max=65536)
 
 

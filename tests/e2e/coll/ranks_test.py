@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ranks_test.py RANKS: ranks as processes, through the Python module and the exchange over TCP, with a secret. Strangers come to the port
-of rank 0 first and keep coming; nobody notices. One rank is killed, or stopped and continued later: the others name it in bounded time and
-go on without it; the stopped one learns that it is late, and never gets a sum."""
+"""ranks_test.py RANKS: ranks as processes, through the Python module and the exchange over TCP, with a secret.
+Strangers come to the port of rank 0 first and keep coming; nobody notices. One rank is killed, or stopped and continued
+later: the others name it in bounded time and go on without it; the stopped one learns that it is late, and never gets a
+sum."""
 import contextlib
 import os
 import re
@@ -24,7 +25,8 @@ ENDED = r'ended after ([\d.]+) s, lost \[([\d, ]*)\]: (.*)'
 
 def pester(port, stop):
     """Heads of an earlier version, which once ended a group or took a rank's place; noise; silence."""
-    words = [struct.pack('<4I', 0x58435753, 1, 9, 0), struct.pack('<4I', 0x58435753, 1, 3, 0), b'GET / HTTP/1.1\r\n' * 9, b'']
+    words = [struct.pack('<4I', 0x58435753, 1, 9, 0), struct.pack('<4I', 0x58435753, 1, 3, 0),
+             b'GET / HTTP/1.1\r\n' * 9, b'']
     held = []
     while not stop.is_set():
         with contextlib.suppress(OSError):
@@ -48,7 +50,8 @@ def strangers(port):
 
 def start(ranks, ports, secret):
     fabric = peers.Fabric()
-    return [peers.Proc(fabric.argv([sys.executable, RANK, str(rank), str(ranks), 'mlx5_0', *map(str, ports), secret]), f'rank {rank}',
+    return [peers.Proc(fabric.argv([sys.executable, RANK, str(rank), str(ranks), 'mlx5_0', *map(str, ports), secret]),
+                       f'rank {rank}',
                        peers.env()) for rank in range(ranks)]
 
 
@@ -62,7 +65,8 @@ def expect_named(proc, victim, deadline, limit_s):
 def harm(ranks, victim, sig):
     deadline = time.monotonic() + SECONDS
     ports = [peers.free_port(), peers.free_port()]
-    with peers.together(), tempfile.NamedTemporaryFile('w', prefix='spw-') as secret, strangers(ports[0]), strangers(ports[1]):
+    with peers.together(), tempfile.NamedTemporaryFile('w', prefix='spw-') as secret, \
+            strangers(ports[0]), strangers(ports[1]):
         secret.write('a secret of some twenty bytes')
         secret.flush()
         procs = start(ranks, ports, secret.name)
@@ -82,7 +86,8 @@ def harm(ranks, victim, sig):
         for proc in procs:
             if 'WRONG' in proc.output():
                 raise peers.Failed(f'{proc.name} got a wrong sum')
-        print(f'{ranks} ranks, {sig.name} to rank {victim}:', *(re.search(ENDED, proc.output()).group(0) for proc in others), sep='\n  ')
+        print(f'{ranks} ranks, {sig.name} to rank {victim}:',
+              *(re.search(ENDED, proc.output()).group(0) for proc in others), sep='\n  ')
 
 
 def main():

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spinwire-doctor --measure on the software card of a DGX Spark: each way carries what --rate allows, crossed the cable or turned round
-inside the card, by the card's own counters; and a card that carries less yields its finding, a healthy one none. The rates are small:
-what one core can play."""
+"""spinwire-doctor --measure on the software card of a DGX Spark: each way carries what --rate allows, crossed the cable
+or turned round inside the card, by the card's own counters; and a card that carries less yields its finding, a healthy
+one none. The rates are small: what one core can play."""
 import json
 import os
 import signal
@@ -21,16 +21,19 @@ TRIES = 3  # a busy machine carries less than its cable
 
 def card(*options, name="m"):
     spwtest.need_card()
-    return [TOOL, "--as", "dgx-spark", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix(name)}", "--rate", f"port={PORT},pcie={HALF}", *options]
+    return [TOOL, "--as", "dgx-spark", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix(name)}", "--rate",
+            f"port={PORT},pcie={HALF}", *options]
 
 
 def measure(under, *words, env=None):
     """(ways by (from, to), ids of measured findings)"""
-    done = subprocess.run([*under, DOCTOR, "--measure", "--expect", f"{HALF}Gbps", *words, "--json", "-"], capture_output=True, text=True,
+    done = subprocess.run([*under, DOCTOR, "--measure", "--expect", f"{HALF}Gbps", *words, "--json", "-"],
+                          capture_output=True, text=True,
                           timeout=BOUND_S, check=False, env=env)
     check(done.returncode in (0, 2), done)
     out = json.loads(done.stdout)
-    return {(way["from"], way["to"]): way for way in out["measured"]}, {f["id"] for f in out["findings"] if f["id"].startswith("measured")}
+    return {(way["from"], way["to"]): way for way in out["measured"]}, {f["id"] for f in out["findings"]
+                                                                        if f["id"].startswith("measured")}
 
 
 def until(wanted, *args, **kwargs):
@@ -73,7 +76,8 @@ def test_pcie_slow():
 def test_unverified():
     """A function without counters of its physical port: the rate counts, the cable is unverified."""
     spwtest.need_card()
-    ways = until(set(), [TOOL, "--as", "vf", "--devices", "2", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix('u')}", "--rate", "port=0.1,pcie=0.1"])
+    ways = until(set(), [TOOL, "--as", "vf", "--devices", "2", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix('u')}",
+                         "--rate", "port=0.1,pcie=0.1"])
     equal({way["crossed"] for way in ways.values()}, {"unverified"}, "crossed")
     equal({way["wire_packets"] for way in ways.values()}, {None}, "packets of the physical port")
 
@@ -82,19 +86,23 @@ def fake_ssh(folder, *command):
     """This one answers for any host."""
     path = os.path.join(folder, "ssh")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"#!/bin/sh\necho \"$@\" > {folder}/asked\nexec env -u LD_PRELOAD -u SPW_SOFTHCA {' '.join(command)}\n")
+        file.write(f"#!/bin/sh\necho \"$@\" > {folder}/asked\nexec env -u LD_PRELOAD -u SPW_SOFTHCA "
+                   f"{' '.join(command)}\n")
     os.chmod(path, 0o755)
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def test_peer():
-    """Another card answers over ssh, behind a shell with a banner: there and back, one half after the other and both at once."""
+    """Another card answers over ssh, behind a shell with a banner: there and back, one half after the other and both at
+    once."""
     with spwlab.scratch() as folder:
-        banner = spwtest.write_file(folder, "banner", "#!/bin/sh\necho Welcome to spark-2; echo '{\"motd\": 1}'; exec \"$@\"\n")
+        banner = spwtest.write_file(folder, "banner",
+                                    "#!/bin/sh\necho Welcome to spark-2; echo '{\"motd\": 1}'; exec \"$@\"\n")
         os.chmod(banner, 0o755)
         env = fake_ssh(folder, banner, *card(), DOCTOR, "answer")
         ways = until(set(), card(), "--peer", "ada@spark-2", env=env)
-        equal(spwlab.read(os.path.join(folder, "asked")).split()[-3:], ["ada@spark-2", "spinwire-doctor", "answer"], "what ssh got")
+        equal(spwlab.read(os.path.join(folder, "asked")).split()[-3:], ["ada@spark-2", "spinwire-doctor", "answer"],
+              "what ssh got")
     equal(len(ways), 12, "ways")
     equal({way["crossed"] for way in ways.values()}, {"cable"}, "crossed")
     check(("rocep1s0f0", "ada@spark-2/rocep1s0f0") in ways and ("ada@spark-2/rocep1s0f0", "rocep1s0f0") in ways, ways)
@@ -113,28 +121,36 @@ def test_peer_bad():
     with spwlab.scratch() as folder:
         none = '{"schema":"spinwire.measure/1","ports":[]}'
         hello = none.replace("[]", '[{"device":"mlx5_9","promised":100}]')
-        for answer, says in (("true", "does not answer"), ("echo nonsense", "does not answer"), (f"echo '{none}'", "no RDMA port"),
-                             (f"echo '{hello}'", "does not answer"), (f"printf '%s\\n' '{hello}' '{{}}'", "answers no address"),
+        for answer, says in (("true", "does not answer"), ("echo nonsense", "does not answer"),
+                             (f"echo '{none}'", "no RDMA port"),
+                             (f"echo '{hello}'", "does not answer"), (f"printf '%s\\n' '{hello}' '{{}}'",
+                                                                      "answers no address"),
                              (f"printf '%s\\n' '{hello}' '{{\"error\":\"spark-2 is busy\"}}'", "spark-2 is busy")):
             env = fake_ssh(folder, "sh", "-c", '"' + answer.replace('"', '\\"') + '"')
-            done = subprocess.run([*card(), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True, timeout=BOUND_S, check=False, env=env)
+            done = subprocess.run([*card(), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True,
+                                  timeout=BOUND_S, check=False, env=env)
             check(done.returncode in (1, 2) and says in done.stderr, f"{answer}: {done}")
             equal(len([line for line in done.stderr.splitlines() if "error" in line]), 1, done.stderr)
 
 
 def test_peer_silent():
-    """Half a line, and then nothing, from a peer that does not end by itself: an error, in the time that an answer may take."""
+    """Half a line, and then nothing, from a peer that does not end by itself: an error, in the time that an answer may
+    take."""
     with spwlab.scratch() as folder:
         env = fake_ssh(folder, "sh", "-c", '"printf \'{\'; exec sleep 300"')
-        done = subprocess.run([*card(), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True, timeout=BOUND_S, check=False, env=env)
+        done = subprocess.run([*card(), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True,
+                              timeout=BOUND_S, check=False, env=env)
     check(done.returncode == 2 and "does not answer" in done.stderr, done)
 
 
 def test_stopped():
-    """A doctor that is stopped again and again, each time for longer than it waits for an answer, blames no port for it."""
+    """A doctor that is stopped again and again, each time for longer than it waits for an answer, blames no port for
+    it."""
     spwtest.need_card()
-    tool = [TOOL, "--as", "vf", "--devices", "2", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix('s')}", "--rate", "port=0.1,pcie=0.1"]
-    process = spwlab.spawn([*tool, DOCTOR, "--measure", "--json", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    tool = [TOOL, "--as", "vf", "--devices", "2", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix('s')}", "--rate",
+            "port=0.1,pcie=0.1"]
+    process = spwlab.spawn([*tool, DOCTOR, "--measure", "--json", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True)
     while process.poll() is None:
         process.send_signal(signal.SIGSTOP)
         time.sleep(1.15)
@@ -151,23 +167,28 @@ def test_same_address():
     with spwlab.scratch() as folder:
         ips = "10.9.0.1,10.9.1.1,10.9.2.1,10.9.3.1"
         env = fake_ssh(folder, *card("--ip", ips, name="other"), DOCTOR, "answer")
-        done = subprocess.run([*card("--ip", ips), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True, timeout=BOUND_S, check=False,
+        done = subprocess.run([*card("--ip", ips), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True,
+                              text=True, timeout=BOUND_S, check=False,
                               env=env)
     check(done.returncode in (1, 2) and "have the same address" in done.stderr, done)
 
 
 def test_answer_hostile():
     """The answering side refuses what it must not do, and goes on."""
-    asks = ["nonsense", "[]", "{}", '{"op":"open"}', '{"op":"open","slot":99,"device":"rocep1s0f0"}', '{"op":"open","slot":0,"device":"../x"}',
-            '{"op":"join","slot":0}', '{"op":"run","cnt":1,"ms":100}', '{"op":"run","cnt":-1,"ms":100}', '{"op":"reboot","slot":0}',
+    asks = ["nonsense", "[]", "{}", '{"op":"open"}', '{"op":"open","slot":99,"device":"rocep1s0f0"}',
+            '{"op":"open","slot":0,"device":"../x"}',
+            '{"op":"join","slot":0}', '{"op":"run","cnt":1,"ms":100}', '{"op":"run","cnt":-1,"ms":100}',
+            '{"op":"reboot","slot":0}',
             '{"op":"open","slot":0,"device":"rocep1s0f0"}', '{"op":"run","cnt":1,"ms":100}',
             '{"op":"join","slot":0,"there":{"qpn":-1,"rkey":0,"mtu":4096,"addr":0,"gid":"::"}}',
             '{"op":"join","slot":0,"there":{"qpn":1,"rkey":0,"mtu":77777,"addr":0,"gid":"::"}}',
             '{"op":"join","slot":0,"there":{"qpn":1,"rkey":0,"mtu":4096,"addr":0,"gid":"here"}}', '{"op":"close"}']
-    done = subprocess.run([*card(), DOCTOR, "answer"], input="\n".join(asks) + "\n", capture_output=True, text=True, timeout=BOUND_S, check=False)
+    done = subprocess.run([*card(), DOCTOR, "answer"], input="\n".join(asks) + "\n", capture_output=True, text=True,
+                          timeout=BOUND_S, check=False)
     equal(done.returncode, 0, done.stderr)
     hello, *replies = [json.loads(line) for line in done.stdout.splitlines()]
-    equal([port["device"] for port in hello["ports"]], ["rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"], "ports")
+    equal([port["device"] for port in hello["ports"]], ["rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"],
+          "ports")
     equal([ask for ask, reply in zip(asks, replies) if "error" not in reply], [asks[10], asks[15]], "what was done")
     equal(len(replies), len(asks), "replies")
 
@@ -176,7 +197,8 @@ def test_recorded():
     """A receipt has the figures, and its machine their findings."""
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "receipt.json")
-        subprocess.run([*card("--fault", "port-rate=0.03"), DOCTOR, "--measure", "--expect", f"{HALF}Gbps", "--receipt", path], capture_output=True,
+        subprocess.run([*card("--fault", "port-rate=0.03"), DOCTOR, "--measure", "--expect", f"{HALF}Gbps", "--receipt",
+                        path], capture_output=True,
                        timeout=BOUND_S, check=False)
         done = subprocess.run([DOCTOR, "replay", path], capture_output=True, text=True, timeout=BOUND_S, check=False)
     check("measured-slow" in done.stdout and "inside the NIC:" in done.stdout, done.stdout)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spinwire-doctor on the live software card of a DGX Spark, not on a recorded tree: four functions, two PCI domains, halves, the plan
-between two such cards, the GID that UCX really takes, a cable that is pulled, interfaces with other names."""
+"""spinwire-doctor on the live software card of a DGX Spark, not on a recorded tree: four functions, two PCI domains,
+halves, the plan between two such cards, the GID that UCX really takes, a cable that is pulled, interfaces with other
+names."""
 import json
 import os
 import re
@@ -15,7 +16,8 @@ DOCTOR = os.environ["SPINWIRE_DOCTOR"]
 SPARK = os.path.join(spwlab.TOOLS, "..", "config", "platforms", "dgx-spark.tree")
 TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
 FUNCTIONS = {"rocep1s0f0": ("enp1s0f0np0", "0000:01:00.0", "p0"), "rocep1s0f1": ("enp1s0f1np1", "0000:01:00.1", "p1"),
-             "roceP2p1s0f0": ("enP2p1s0f0np0", "0002:01:00.0", "p0"), "roceP2p1s0f1": ("enP2p1s0f1np1", "0002:01:00.1", "p1")}
+             "roceP2p1s0f0": ("enP2p1s0f0np0", "0002:01:00.0", "p0"),
+             "roceP2p1s0f1": ("enP2p1s0f1np1", "0002:01:00.1", "p1")}
 OF_THIS_MACHINE = ("cores-", "hugepages-", "memlock-", "cap-", "gpu-")
 
 
@@ -32,7 +34,8 @@ def run(*words, under=(), env=None):
 
 def found(*words, **kwargs):
     """Findings about the card alone."""
-    return {f["id"] for f in json.loads(run(*words, "--json", "-", **kwargs))["findings"] if not f["id"].startswith(OF_THIS_MACHINE)}
+    return {f["id"] for f in json.loads(run(*words, "--json", "-", **kwargs))["findings"]
+            if not f["id"].startswith(OF_THIS_MACHINE)}
 
 
 def facts(*words, **kwargs):
@@ -60,7 +63,8 @@ def test_states():
 
 
 def test_changed():
-    """The live card, recorded, with one thing changed: halves that differ, half a cable in use, a function that is half gone."""
+    """The live card, recorded, with one thing changed: halves that differ, half a cable in use, a function that is half
+    gone."""
     with spwlab.scratch() as folder:
         tree = write_file(folder, "tree", run("record", "-", under=card()))
         for change, wanted in (("sys/class/net/enP2p1s0f0np0/mtu = 1500\n", {"nic-halves-differ"}),
@@ -79,11 +83,14 @@ def test_plan():
         own = write_file(folder, "own.json", run("--receipt", "-", under=card()))
         peer = write_file(folder, "peer.json", run("--receipt", "-", under=card("--mac", other)))
         there, back = (run("plan", "--replay", a, "--peer", b) for a, b in ((own, peer), (peer, own)))
-        same = subprocess.run([DOCTOR, "plan", "--replay", own, "--peer", own], capture_output=True, text=True, timeout=60, check=False)
+        same = subprocess.run([DOCTOR, "plan", "--replay", own, "--peer", own], capture_output=True, text=True,
+                              timeout=60, check=False)
     check("# 2 cables, 4 pairs of functions" in there, there)
-    pairs = {tuple(re.findall(r"10\.\d+\.\d+\.\d+", line)) for line in there.splitlines() if line.startswith("# cable ")}
+    pairs = {tuple(re.findall(r"10\.\d+\.\d+\.\d+", line)) for line in there.splitlines()
+             if line.startswith("# cable ")}
     equal(len(pairs), 4, "pairs of addresses")
-    equal({pair[::-1] for pair in pairs}, {tuple(re.findall(r"10\.\d+\.\d+\.\d+", line)) for line in back.splitlines() if line.startswith("# cable ")},
+    equal({pair[::-1] for pair in pairs}, {tuple(re.findall(r"10\.\d+\.\d+\.\d+", line)) for line in back.splitlines()
+                                           if line.startswith("# cable ")},
           "from the other end")
     check("export NCCL_IB_HCA==rocep1s0f0:1,roceP2p1s0f0:1,rocep1s0f1:1,roceP2p1s0f1:1" in there, there)
     check("the peer is this machine" in same.stderr, same)
@@ -103,14 +110,18 @@ def test_gid_is_that_of_ucx():
 
 def test_unplugged():
     """The cable is pulled while it measures: all four functions leave, which is one line and no crash."""
-    done = subprocess.run([*card("--fault", "at=600ms:unplug"), DOCTOR, "--measure"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*card("--fault", "at=600ms:unplug"), DOCTOR, "--measure"], capture_output=True, text=True,
+                          timeout=60, check=False)
     equal(done.returncode, 2, done)
     errors = [line for line in done.stderr.splitlines() if ": error: " in line]
     equal(len(errors), 1, done.stderr)
     # and what is left then: a machine of this make without a function
     with spwlab.scratch() as folder:
-        gone = "".join(f"{path} ! ENOENT\n" for path in ("sys/class/infiniband", *(f"sys/class/net/{netdev}" for netdev, _, _ in FUNCTIONS.values()),
-                                                         *(f"sys/bus/pci/devices/{pci}" for _, pci, _ in FUNCTIONS.values())))
+        gone = "".join(f"{path} ! ENOENT\n" for path in ("sys/class/infiniband",
+                                                         *(f"sys/class/net/{netdev}"
+                                                           for netdev, _, _ in FUNCTIONS.values()),
+                                                         *(f"sys/bus/pci/devices/{pci}"
+                                                           for _, pci, _ in FUNCTIONS.values())))
         tree = write_file(folder, "tree", run("record", "-", under=card()))
         change = write_file(folder, "change", gone + "sys/class/dmi/id/product_name = NVIDIA_DGX_Spark\n")
         equal(found("replay", tree, change), {"nic-gone"}, "without a cable")
@@ -119,20 +130,26 @@ def test_unplugged():
 def test_tools_run_says_so():
     """tools/run --device A [--peer B] knows before it starts whether the two are one port."""
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import spwlab\n"
-            "for a, b in (x.split('=') for x in sys.argv[2:]): print(a, b, 'NO CABLE' in spwlab.device_path(a, b).text)")
-    pairs = {"rocep1s0f0=rocep1s0f0": True, "rocep1s0f0=roceP2p1s0f0": True, "rocep1s0f0=rocep1s0f1": False, "roceP2p1s0f1=rocep1s0f0": False}
-    done = subprocess.run([*card(), sys.executable, "-c", code, os.path.join(spwlab.TOOLS, "lib"), *pairs], capture_output=True, text=True, timeout=60,
+            "for a, b in (x.split('=') for x in sys.argv[2:]): print(a, b, 'NO CABLE' in spwlab.device_path(a, "
+            "b).text)")
+    pairs = {"rocep1s0f0=rocep1s0f0": True, "rocep1s0f0=roceP2p1s0f0": True, "rocep1s0f0=rocep1s0f1": False,
+             "roceP2p1s0f1=rocep1s0f0": False}
+    done = subprocess.run([*card(), sys.executable, "-c", code, os.path.join(spwlab.TOOLS, "lib"), *pairs],
+                          capture_output=True, text=True, timeout=60,
                           check=False)
     equal(done.stdout.splitlines(), [f"{pair.replace('=', ' ')} {same}" for pair, same in pairs.items()], done.stderr)
 
 
 def test_tools_run_takes_fast_cores():
-    """tools/run on a Spark: the fast, isolated cores for those that spin, core 0 for those that sleep; and a mask or a CPU quota counts."""
+    """tools/run on a Spark: the fast, isolated cores for those that spin, core 0 for those that sleep; and a mask or a
+    CPU quota counts."""
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import spwlab\n"
             "place = spwlab.Cores(nics=True, near='rocep1s0f0')\n"
-            "print(place.receive, place.generator, *place.nics, place.executor, place.main, place.source_main, place.cnt, place.few())")
+            "print(place.receive, place.generator, *place.nics, place.executor, place.main, place.source_main, "
+            "place.cnt, place.few())")
     places = {"": "16 17 18 19 15 0 0 20 False",
-              "sys/devices/system/cpu/isolated =\nproc/self/status = Cpus_allowed_list:\\t0-19\n": "15 16 17 18 19 0 0 20 False",
+              "sys/devices/system/cpu/isolated =\nproc/self/status = Cpus_allowed_list:\\t0-19\n": "15 16 17 18 19 0 0 "
+              "20 False",
               "proc/self/status = Cpus_allowed_list:\\t0-4\n": "1 2 3 4 0 4 3 5 False",
               "sys/fs/cgroup/cpu.max = 350000 100000\n": "16 17 None None 0 17 17 3 True"}
     with spwlab.scratch() as folder:
@@ -141,7 +158,8 @@ def test_tools_run_takes_fast_cores():
             replay = f"--replay {SPARK}" + (f" --replay {folder}/change" if change else "")
             doctor = write_file(folder, "doctor", f'#!/bin/sh\nexec {DOCTOR} "$@" {replay}\n')
             os.chmod(doctor, 0o755)
-            done = subprocess.run([sys.executable, "-c", code, os.path.join(spwlab.TOOLS, "lib")], env={**os.environ, "SPINWIRE_DOCTOR": doctor},
+            done = subprocess.run([sys.executable, "-c", code, os.path.join(spwlab.TOOLS, "lib")],
+                                  env={**os.environ, "SPINWIRE_DOCTOR": doctor},
                                   capture_output=True, text=True, timeout=60, check=False)
             equal(done.stdout.strip(), wanted, change + done.stderr)
 
@@ -153,7 +171,9 @@ def test_renamed():
     equal(names, {"a0", "a1", "b0", "b1"}, "RDMA devices")
     with spwlab.scratch() as folder:
         tree = write_file(folder, "tree", run("record", "-", under=card()).replace("etc/netplan ! ENOENT\n", ""))
-        change = write_file(folder, "change", "etc/netplan/40-cx7.yaml = network:\\n  ethernets:\\n    cable0:\\n      set-name: enp1s0f0np0\\n\n")
+        change = write_file(folder, "change",
+                            "etc/netplan/40-cx7.yaml = network:\\n  ethernets:\\n    cable0:\\n      set-name: "
+                            "enp1s0f0np0\\n\n")
         equal(found("replay", tree, change), {"nic-renamed"}, "a name that netplan gives")
 
 

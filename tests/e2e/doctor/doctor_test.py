@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spinwire-doctor: statuses, recorded machines and receipts, plans; and its facts against the tools that people use for each."""
+"""spinwire-doctor: statuses, recorded machines and receipts, plans; and its facts against the tools that people use for
+each."""
 import glob
 import hashlib
 import json
@@ -27,7 +28,8 @@ def platform(name):
 
 
 def doctor(*words, status=0, under=(), **kwargs):
-    done = subprocess.run([*under, DOCTOR, *words], capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL, **kwargs)
+    done = subprocess.run([*under, DOCTOR, *words], capture_output=True, text=True, timeout=120, check=False,
+                          stdin=subprocess.DEVNULL, **kwargs)
     equal(done.returncode, status, f"status of {words}\n{done.stdout}{done.stderr}")
     return done
 
@@ -44,7 +46,8 @@ def facts(*words, **kwargs):
 
 def second_spark(folder):
     """The machine at the other end of the cable."""
-    text = spwlab.read(platform("dgx-spark")).replace("4c:bb:47:00:00:0", "4c:bb:47:00:01:0").replace("= 10.10.0.1/24", "= 10.10.0.9/24")
+    text = spwlab.read(platform("dgx-spark")).replace("4c:bb:47:00:00:0",
+                                                      "4c:bb:47:00:01:0").replace("= 10.10.0.1/24", "= 10.10.0.9/24")
     return write_file(folder, "peer.tree", text)
 
 
@@ -57,25 +60,36 @@ def test_status():
         warn = write_file(folder, "warn", "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
         error = write_file(folder, "error", "env/NCCL_IB_GID_INDEX = 0\n")
         done = doctor("replay", platform("dgx-spark"), warn)
-        check("nic-halves-differ" in done.stdout and "mend: ip link set enP2p1s0f0np0 mtu 9000" in done.stdout, done.stdout)
+        check("nic-halves-differ" in done.stdout and "mend: ip link set enP2p1s0f0np0 mtu 9000" in done.stdout,
+              done.stdout)
         doctor("replay", platform("dgx-spark"), error, status=2)
         lines = doctor("replay", platform("dgx-spark"), warn, error, status=2).stdout.splitlines()
-        check(lines[1].startswith("error") and any(line.startswith("warn") for line in lines[2:]), "the worst is not first")
+        check(lines[1].startswith("error") and any(line.startswith("warn") for line in lines[2:]),
+              "the worst is not first")
 
 
 # What owners of such machines complain of, and the findings that stand for it.
 COMPLAINTS = {
-    "modules absent": ["modules-absent", "uverbs-absent"], "link down": ["link-down", "link-none"], "half a cable in use": ["nic-half-idle"],
-    "speed or PCIe width below nominal": ["link-slow", "nic-pcie-narrow", "gpu-pcie-narrow", "measured-pcie"], "13 Gb/s state": ["measured-slow"],
+    "modules absent": ["modules-absent", "uverbs-absent"], "link down": ["link-down", "link-none"],
+    "half a cable in use": ["nic-half-idle"],
+    "speed or PCIe width below nominal": ["link-slow", "nic-pcie-narrow", "gpu-pcie-narrow", "measured-pcie"],
+    "13 Gb/s state": ["measured-slow"],
     "MTU not 9000": ["link-mtu"], "MTU unequal on the halves": ["nic-halves-differ"], "no RoCE v2 GID": ["gid-none"],
-    "another index than NCCL and UCX would take": ["gid-variable", "gid-link-local"], "pause moving": ["port-pause"], "ECN moving": ["port-ecn"],
-    "discards moving": ["port-discards", "port-errors"], "peermem": ["peermem-useless", "peermem-absent"], "/dev/infiniband rights": ["uverbs-rights"],
-    "memlock": ["memlock-low"], "ENOMEM of ibv_reg_mr": ["cma-lost"], "hugepages": ["hugepages-none"], "governor": ["cores-governor", "cores-idle"],
-    "cores not isolated": ["cores-shared", "cores-ticks"], "IRQs on data cores": ["nic-irqs"], "slow cores": ["cores-slow"],
+    "another index than NCCL and UCX would take": ["gid-variable", "gid-link-local"], "pause moving": ["port-pause"],
+    "ECN moving": ["port-ecn"],
+    "discards moving": ["port-discards", "port-errors"], "peermem": ["peermem-useless", "peermem-absent"],
+    "/dev/infiniband rights": ["uverbs-rights"],
+    "memlock": ["memlock-low"], "ENOMEM of ibv_reg_mr": ["cma-lost"], "hugepages": ["hugepages-none"],
+    "governor": ["cores-governor", "cores-idle"],
+    "cores not isolated": ["cores-shared", "cores-ticks"], "IRQs on data cores": ["nic-irqs"],
+    "slow cores": ["cores-slow"],
     "container with too few cores or too little time": ["cores-few", "cores-outside", "cores-quota"],
-    "NUMA": ["cores-far", "gpu-far"], "IOMMU": ["nic-iommu"], "relaxed ordering": ["nic-relaxed-ordering"], "firmware": ["nic-firmware-mixed"],
-    "AER": ["nic-aer"], "GPU slow": ["gpu-throttled", "measured-gpu"], "container without device or capability": ["container-no-device", "cap-net-raw"],
-    "renamed by netplan": ["nic-renamed"], "cable pulled": ["nic-gone"], "InfiniBand mode": ["link-infiniband"], "RoCE LAG": ["nic-lag"], "did it cross the wire": ["measured-inside", "measured-no-answer"],
+    "NUMA": ["cores-far", "gpu-far"], "IOMMU": ["nic-iommu"], "relaxed ordering": ["nic-relaxed-ordering"],
+    "firmware": ["nic-firmware-mixed"],
+    "AER": ["nic-aer"], "GPU slow": ["gpu-throttled", "measured-gpu"],
+    "container without device or capability": ["container-no-device", "cap-net-raw"],
+    "renamed by netplan": ["nic-renamed"], "cable pulled": ["nic-gone"], "InfiniBand mode": ["link-infiniband"],
+    "RoCE LAG": ["nic-lag"], "did it cross the wire": ["measured-inside", "measured-no-answer"],
 }
 
 
@@ -97,7 +111,8 @@ def test_json():
         got = findings("replay", platform("x86-connectx5"), change)
         equal(set(got), {"link-slow"}, "findings")
         equal(got["link-slow"]["severity"], "warn", "severity")
-        check("25" in got["link-slow"]["evidence"] and got["link-slow"]["mend"].startswith("ethtool -s enp65s0f0np0"), got)
+        check("25" in got["link-slow"]["evidence"] and got["link-slow"]["mend"].startswith("ethtool -s enp65s0f0np0"),
+              got)
 
 
 def test_facts():
@@ -112,7 +127,8 @@ def test_record_and_replay():
         path = os.path.join(folder, "tree")
         doctor("record", path)
         live, again = doctor("record", "-").stdout, spwlab.read(path)
-        check(live.startswith("# spinwire machine 1\n") and again.startswith("# spinwire machine 1\n"), "head of a recorded tree")
+        check(live.startswith("# spinwire machine 1\n") and again.startswith("# spinwire machine 1\n"),
+              "head of a recorded tree")
         first = facts("replay", path, status=doctor_status(path))
         check(first[("host", "cores_online")] == spwlab.read("/sys/devices/system/cpu/online").strip(), first)
 
@@ -132,7 +148,8 @@ def test_receipt():
         text = json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         equal(hashlib.sha256(text.encode()).hexdigest(), sha, "sha256")
         equal(facts("replay", path), facts("replay", platform("dgx-spark")), "facts of the receipt")
-        changed = write_file(folder, "changed.json", spwlab.read(path).replace("4 0 0", "").replace("mlx5_core", "mlx5_corf", 1))
+        changed = write_file(folder, "changed.json", spwlab.read(path).replace("4 0 0",
+                                                                               "").replace("mlx5_core", "mlx5_corf", 1))
         check("SHA-256" in doctor("replay", changed, status=1).stderr, "a change was not noticed")
         other = write_file(folder, "other.json", '{"schema": "spinwire.summary/1"}')
         check("not a receipt" in doctor("replay", other, status=1).stderr, "another JSON was taken")
@@ -150,18 +167,22 @@ def test_receipt_torn():
 
 def test_diff():
     with spwlab.scratch() as folder:
-        changed = write_file(folder, "changed.tree", spwlab.read(platform("dgx-spark")) + "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
+        changed = write_file(folder, "changed.tree",
+                             spwlab.read(platform("dgx-spark")) + "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
         equal(doctor("diff", platform("dgx-spark"), platform("dgx-spark")).stdout, "", "diff of a machine and itself")
         out = doctor("diff", platform("dgx-spark"), changed, status=2).stdout
         check("+ nic-halves-differ: " in out and "  nic enP2p1s0f0np0 mtu: 9000 | 1500" in out, out)
 
 
 def test_usage():
-    for words in (["--nothing"], ["record"], ["diff", "a"], ["plan"], ["check", "--peer", "x"], ["replay"], ["--json"], ["replay", "/nonexistent"],
+    for words in (["--nothing"], ["record"], ["diff", "a"], ["plan"], ["check", "--peer", "x"], ["replay"], ["--json"],
+                  ["replay", "/nonexistent"],
                   ["plan", "--peer", "-oProxyCommand=x"], ["plan", "--peer", "a b"], ["--seconds", "1"],
-                  ["idle", "x"], ["idle", "--seconds", "0"], ["idle", "--cores", "1,,2"], ["idle", "--cores", "1023", "--seconds", "0.01"]):
+                  ["idle", "x"], ["idle", "--seconds", "0"], ["idle", "--cores", "1,,2"],
+                  ["idle", "--cores", "1023", "--seconds", "0.01"]):
         done = subprocess.run([DOCTOR, *words], capture_output=True, text=True, check=False)
-        check(done.returncode in (1, 2) and done.stderr.startswith("spinwire-doctor: error: ") and done.stderr.count("\n") == 1, (words, done))
+        check(done.returncode in (1, 2) and done.stderr.startswith("spinwire-doctor: error: ")
+              and done.stderr.count("\n") == 1, (words, done))
     equal(doctor("--version").stdout.split()[0], "spinwire-doctor", "--version")
 
 
@@ -189,7 +210,8 @@ def test_plan_two_sparks():
             equal(re.findall(r"- (\S+)", text), [f"10.10.0.{last}/24", f"10.10.1.{last}/24"], "addresses")
             equal(text.count("mtu: 9000"), 2, "MTU")
         check("enP7s7 has the default route and is left alone" in out, out)
-        for line in ("export NCCL_IB_HCA==rocep1s0f0:1,roceP2p1s0f0:1", "export UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1",
+        for line in ("export NCCL_IB_HCA==rocep1s0f0:1,roceP2p1s0f0:1",
+                     "export UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1",
                      "OMPI_MCA_btl_tcp_if_include=enp1s0f0np0"):
             check(line in out, f"{line} is not in\n{out}")
 
@@ -206,9 +228,12 @@ def test_plan_is_the_same_from_both_ends():
 def test_plan_refuses():
     with spwlab.scratch() as folder:
         spark = platform("dgx-spark")
-        check("the peer is this machine" in doctor("plan", "--replay", spark, "--peer", spark, status=1).stderr, "two names of one machine")
-        check("no RDMA port" in doctor("plan", "--replay", spark, "--peer", platform("bare-vm"), status=1).stderr, "a peer without ports")
-        check("which cable" in doctor("plan", "--replay", spark, "--peer", platform("x86-connectx5"), status=1).stderr, "one cable and two")
+        check("the peer is this machine" in doctor("plan", "--replay", spark, "--peer", spark, status=1).stderr,
+              "two names of one machine")
+        check("no RDMA port" in doctor("plan", "--replay", spark, "--peer", platform("bare-vm"), status=1).stderr,
+              "a peer without ports")
+        check("which cable" in doctor("plan", "--replay", spark, "--peer", platform("x86-connectx5"), status=1).stderr,
+              "one cable and two")
         odd = write_file(folder, "odd.tree", spwlab.read(second_spark(folder)).replace("rocep1s0f0", "$(reboot)"))
         out = doctor("plan", "--replay", spark, "--peer", odd)
         check("reboot" not in out.stdout, "a name that a shell would run")
@@ -221,18 +246,23 @@ def test_plan_over_ssh():
     """HOST is asked by ssh: this one answers for any host, with the doctor itself."""
     with spwlab.scratch() as folder:
         peer = second_spark(folder)
-        ssh = write_file(folder, "ssh", f'#!/bin/sh\necho "$@" > {folder}/asked\necho Welcome "{{"; exec {DOCTOR} replay {peer} --receipt -\n')
+        ssh = write_file(folder, "ssh",
+                         f'#!/bin/sh\necho "$@" > {folder}/asked\necho Welcome '
+                         f'"{{"; exec {DOCTOR} replay {peer} --receipt -\n')
         os.chmod(ssh, 0o755)
         env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
         out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", "ada@spark-2", env=env).stdout
         check("10.10.0.2" in out, out)
-        equal(spwlab.read(os.path.join(folder, "asked")).split()[-4:], ["ada@spark-2", "spinwire-doctor", "--receipt", "-"], "what ssh got")
+        equal(spwlab.read(os.path.join(folder, "asked")).split()[-4:], ["ada@spark-2", "spinwire-doctor", "--receipt",
+                                                                        "-"], "what ssh got")
         write_file(folder, "ssh", "#!/bin/sh\nexit 255\n")
-        check("no receipt came" in doctor("plan", "--replay", platform("dgx-spark"), "--peer", "spark-2", status=2, env=env).stderr, "no answer")
+        check("no receipt came" in doctor("plan", "--replay", platform("dgx-spark"), "--peer", "spark-2", status=2,
+                                          env=env).stderr, "no answer")
 
 
 def apply(folder, **kwargs):
-    return subprocess.run([DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply", folder], capture_output=True,
+    return subprocess.run([DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply",
+                           folder], capture_output=True,
                           text=True, check=False, **kwargs)
 
 
@@ -265,7 +295,8 @@ def test_plan_apply_killed():
 
 
 def test_plan_apply_killed_at_each_step():
-    """SIGKILL at each system call of the writing: the old file is whole, or the new one is; what is left beside it is no file of netplan's."""
+    """SIGKILL at each system call of the writing: the old file is whole, or the new one is; what is left beside it is
+    no file of netplan's."""
     spwtest.need("strace")
     with spwlab.scratch() as folder:
         os.makedirs(os.path.join(folder, "etc/netplan"))
@@ -273,12 +304,16 @@ def test_plan_apply_killed_at_each_step():
         # which rename it is depends on the machine; the writes are the file's and stdout's
         for step, when in [("fsync", 1), ("/^rename", 1), ("write", 1), ("write", 2), ("close", 1)]:
             write_file(folder, "etc/netplan/60-spinwire.yaml", "old\n")
-            trace = ["strace", "-o", os.path.join(folder, "trace"), "-e", f"trace={step}", "-e", f"inject={step}:signal=KILL:when={when}+"]
-            done = subprocess.run([*trace, DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply", folder],
+            trace = ["strace", "-o", os.path.join(folder, "trace"), "-e", f"trace={step}", "-e",
+                     f"inject={step}:signal=KILL:when={when}+"]
+            done = subprocess.run([*trace, DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer",
+                                   second_spark(folder), "--apply", folder],
                                   capture_output=True, text=True, check=False)
-            check(done.returncode != 0 and "killed by SIGKILL" in spwlab.read(os.path.join(folder, "trace")), (step, done))
+            check(done.returncode != 0 and "killed by SIGKILL" in spwlab.read(os.path.join(folder, "trace")),
+                  (step, done))
             text = spwlab.read(path)
-            check(text == "old\n" or text.startswith("network:\n") and text.endswith("/24\n"), f"killed at {step}: {text}")
+            check(text == "old\n" or text.startswith("network:\n") and text.endswith("/24\n"),
+                  f"killed at {step}: {text}")
             others = set(os.listdir(os.path.join(folder, "etc/netplan"))) - {"60-spinwire.yaml"}
             check(not [name for name in others if name.endswith(".yaml")], f"killed at {step}: {others}")
         equal(apply(folder).returncode, 0, "the next one")
@@ -291,7 +326,8 @@ def test_netplan_takes_it():
     with spwlab.scratch() as folder:
         os.makedirs(os.path.join(folder, "etc/netplan"))
         equal(apply(folder).returncode, 0, "plan --apply")
-        done = subprocess.run(["netplan", "generate", "--root-dir", folder], capture_output=True, text=True, check=False)
+        done = subprocess.run(["netplan", "generate", "--root-dir", folder], capture_output=True, text=True,
+                              check=False)
         equal(done.returncode, 0, done.stdout + done.stderr)
         made = "".join(spwlab.read(path) for path in sorted(glob.glob(os.path.join(folder, "run/systemd/network/*"))))
         check("Address=10.10.0.1/24" in made and "MTUBytes=9000" in made and "enP2p1s0f0np0" in made, made)
@@ -308,7 +344,8 @@ def said(*words, under=()):
 
 
 def live_facts(**kwargs):
-    return facts(status=subprocess.run([*kwargs.get("under", ()), DOCTOR], capture_output=True, check=False).returncode, **kwargs)
+    return facts(status=subprocess.run([*kwargs.get("under", ()), DOCTOR], capture_output=True, check=False).returncode,
+                 **kwargs)
 
 
 def netdevs(got):
@@ -329,13 +366,15 @@ def test_agrees_with_ip_and_ethtool():
         addresses = [f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"] if a["family"] == "inet"]
         equal(got["nic " + name, "ipv4"].split(), addresses, "addresses")
         default = json.loads(said("ip", "-j", "route", "show", "default"))
-        equal(got["nic " + name, "default_route"] == "1", any(route["dev"] == name for route in default), "default route")
+        equal(got["nic " + name, "default_route"] == "1", any(route["dev"] == name for route in default),
+              "default route")
         speed = re.search(r"Speed: (\d+)Mb/s", said("ethtool", name))
         words = got["nic " + name, "link_modes"].split()
         equal(words[1], speed.group(1) if speed else "-1", "speed")
         equal(words[-1], "netlink", "what answered")
         modes = re.search(r"Supported link modes:((?:\s+\d+base\S+)+)", said("ethtool", name))
-        equal(int(words[3]), max((int(mode) for mode in re.findall(r"(\d+)base", modes.group(1))), default=-1) if modes else -1, "fastest mode")
+        equal(int(words[3]), max((int(mode) for mode in re.findall(r"(\d+)base", modes.group(1))), default=-1) if modes
+              else -1, "fastest mode")
         firmware = re.search(r"firmware-version: *(.*)", said("ethtool", "-i", name)).group(1)
         equal(got["nic " + name, "driver_firmware"], firmware.strip(), "firmware")
         pause = re.search(r"RX:\s+(\w+)\nTX:\s+(\w+)", said("ethtool", "-a", name))
@@ -362,7 +401,8 @@ def test_agrees_with_lstopo():
     if not spwlab.find("lstopo-no-graphics"):
         raise Skip("lstopo-no-graphics is not installed (tools/deps test)")
     got = live_facts()
-    out = said("lstopo-no-graphics", "--of", "console", "--no-io", "--whole-system" if "--whole-system" in said("lstopo-no-graphics", "--help") else "--no-io")
+    out = said("lstopo-no-graphics", "--of", "console", "--no-io",
+               "--whole-system" if "--whole-system" in said("lstopo-no-graphics", "--help") else "--no-io")
     threads = re.findall(r"PU L#\d+ \(P#(\d+)\)", out) or re.findall(r"PU L#\d+", out)
     cores = sorted({of for of, _ in got if of.startswith("core ")})
     equal(len(cores), len(threads), "threads")
@@ -377,7 +417,8 @@ def test_agrees_with_lstopo():
 
 
 def test_agrees_with_lstopo_about_place():
-    """What the doctor asks hwloc: package, core, L3 group and node of each thread, memory-side caches, the place of PCI functions."""
+    """What the doctor asks hwloc: package, core, L3 group and node of each thread, memory-side caches, the place of PCI
+    functions."""
     if not spwlab.find("lstopo-no-graphics"):
         raise Skip("lstopo-no-graphics is not installed (tools/deps test)")
     got = live_facts()
@@ -411,10 +452,12 @@ def test_agrees_with_lstopo_about_place():
             equal({cpu for span in spans for cpu in range(span[0], span[-1] + 1)}, cpus, "L3 group")
         equal(int(pu.get("nodeset"), 16) >> int(said_of["node"]) & 1, 1, f"node of {words}")
     for obj in above:
-        if obj.get("type") == "PCIDev" and any(of for of, name in got if name == "pci" and got[of, name] == obj.get("pci_busid")):
+        if obj.get("type") == "PCIDev" and any(of for of, name in got if name == "pci"
+                                               and got[of, name] == obj.get("pci_busid")):
             place = next(o for o in above[obj] if o.get("type") not in ("Bridge", "PCIDev"))
             of = next(of for of, name in got if name == "pci" and got[of, name] == obj.get("pci_busid"))
-            equal(got[of, "hwloc"].startswith("node -1"), place.get("type") == "Machine", f"place of {of}: {got[of, 'hwloc']}")
+            equal(got[of, "hwloc"].startswith("node -1"), place.get("type") == "Machine",
+                  f"place of {of}: {got[of, 'hwloc']}")
 
 
 def in_namespace():
@@ -422,9 +465,11 @@ def in_namespace():
     spwtest.need_root()
     spwtest.need("unshare", "ip")
     if not os.environ.get(INSIDE):
-        done = subprocess.run(["unshare", "-n", sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"}, check=False)
+        done = subprocess.run(["unshare", "-n", sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"},
+                              check=False)
         sys.exit(done.returncode)
-    if subprocess.run(["ip", "link", "add", "spwdoc0", "type", "veth", "peer", "name", "spwdoc1"], capture_output=True, check=False).returncode:
+    if subprocess.run(["ip", "link", "add", "spwdoc0", "type", "veth", "peer", "name", "spwdoc1"], capture_output=True,
+                      check=False).returncode:
         raise Skip("no veth pair here")
     for words in (("spwdoc0", "mtu", "4200", "up"), ("spwdoc1", "up")):
         subprocess.run(["ip", "link", "set", *words], check=True)
@@ -434,7 +479,8 @@ def test_agrees_with_ibv_devinfo():
     spwtest.need_card()
     spwtest.need("ibv_devinfo")
     in_namespace()
-    under = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable", f"shm:{spwlab.prefix('doctor')}"]
+    under = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable",
+             f"shm:{spwlab.prefix('doctor')}"]
     got = live_facts(under=under)
     out = said("ibv_devinfo", "-v", under=under)
 
@@ -454,7 +500,9 @@ def test_agrees_with_ibv_devinfo():
     counters = said("ethtool", "-S", "spwdoc0", under=under)
     for name in ("rx_packets_phy", "rx_discards_phy", "link_down_events_phy"):
         equal(got[nic, name], re.search(rf"\b{name}: (\d+)", counters).group(1), name)
-    equal(got[nic, "driver_firmware"], re.search(r"firmware-version: (\S+)", said("ethtool", "-i", "spwdoc0", under=under)).group(1), "firmware by ethtool")
+    equal(got[nic, "driver_firmware"], re.search(r"firmware-version: (\S+)", said("ethtool", "-i", "spwdoc0",
+                                                                                  under=under)).group(1),
+          "firmware by ethtool")
 
 
 def test_states_of_this_process():
@@ -462,11 +510,13 @@ def test_states_of_this_process():
     spwtest.need_card()
     in_namespace()
     spwtest.need("setpriv", "prlimit")
-    softhca = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable", f"shm:{spwlab.prefix('doctor')}", "--mtu"]
+    softhca = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable",
+               f"shm:{spwlab.prefix('doctor')}", "--mtu"]
     no_raw, no_lock = (["setpriv", f"--bounding-set=-{cap}", f"--inh-caps=-{cap}"] for cap in ("net_raw", "ipc_lock"))
 
     def found(*under, mtu="9000", **env):
-        done = subprocess.run([*softhca, mtu, *under, DOCTOR, "--json", "-"], capture_output=True, text=True, check=False, env={**os.environ, **env})
+        done = subprocess.run([*softhca, mtu, *under, DOCTOR, "--json", "-"], capture_output=True, text=True,
+                              check=False, env={**os.environ, **env})
         check(done.returncode in (0, 2), done)
         return {f["id"] for f in json.loads(done.stdout)["findings"]}
     healthy = found()
@@ -483,7 +533,8 @@ def test_lcores_auto():
     if len(os.sched_getaffinity(0)) < 2:
         raise Skip("needs two cores")
     prefix = spwlab.prefix("auto")
-    cmd = [spwtest.SPINWIRE, *spwlab.eal("auto", prefix), "--", "--port", "null:rate=10000", "--executor", "inline", "--seconds", "1s"]
+    cmd = [spwtest.SPINWIRE, *spwlab.eal("auto", prefix), "--", "--port", "null:rate=10000", "--executor", "inline",
+           "--seconds", "1s"]
     done = subprocess.run(cmd, capture_output=True, text=True, timeout=60, check=False)
     spwlab.forget_prefix(prefix)
     equal(done.returncode, 0, done.stderr)

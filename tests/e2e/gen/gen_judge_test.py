@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The source before a judge who knows nothing of it: dumpcap captures what it sends on a veth, tshark reads the capture.
-Counts, bytes and flows are what the source reports, and frames leave no further from the plan than the schedule error that it prints."""
+"""The source before a judge who knows nothing of it: dumpcap captures what it sends on a veth, tshark reads the
+capture. Counts, bytes and flows are what the source reports, and frames leave no further from the plan than the
+schedule error that it prints."""
 import os
 import re
 import signal
@@ -23,11 +24,14 @@ def captured(folder, options):
     """(summary of the source, [(time in s, bytes, flow, number, due in ns)] as the judge saw it)."""
     path = os.path.join(folder, "judge.pcapng")
     with open(os.path.join(folder, "dumpcap.log"), "w+", encoding="utf-8") as log:
-        judge = spwlab.spawn([spwlab.find("dumpcap"), "-i", "spw1", "-w", path, "-B", "64", "-q"], stdout=log, stderr=log)
+        judge = spwlab.spawn([spwlab.find("dumpcap"), "-i", "spw1", "-w", path, "-B", "64", "-q"], stdout=log,
+                             stderr=log)
         try:
-            spwlab.wait_for(lambda: judge.poll() is not None or os.path.exists(path) and "File:" in spwlab.read(log.name), 60, "dumpcap")
+            spwlab.wait_for(lambda: judge.poll() is not None or os.path.exists(path)
+                            and "File:" in spwlab.read(log.name), 60, "dumpcap")
             check(judge.poll() is None, f"dumpcap left:\n{spwlab.read(log.name)}")
-            gen, _ = generate(["--port", "ethdev:net_af_packet0,iface=spw0,framecnt=4096,blocksz=65536,framesz=2048", "--echo", "no",
+            gen, _ = generate(["--port", "ethdev:net_af_packet0,iface=spw0,framecnt=4096,blocksz=65536,framesz=2048",
+                               "--echo", "no",
                                "--linger", "200ms", *options], folder)
             judge.send_signal(signal.SIGINT)
             judge.wait(60)
@@ -38,7 +42,8 @@ def captured(folder, options):
     check(counted, f"the judge counted nothing:\n{log_text}")
     equal((int(counted[1]), int(counted[2])), (gen["sent"], 0), "frames that the judge received and lost")
     fields = [word for field in FIELDS for word in ("-e", field)]
-    done = subprocess.run([spwlab.find("tshark"), "-r", path, "-d", "udp.port==5357,data", "-T", "fields", *fields], check=True,
+    done = subprocess.run([spwlab.find("tshark"), "-r", path, "-d", "udp.port==5357,data", "-T", "fields", *fields],
+                          check=True,
                           capture_output=True, text=True, timeout=120)
     return gen, [seen(line.split("\t")) for line in done.stdout.splitlines()]
 
@@ -72,8 +77,9 @@ def counts_are_right(gen, rows, flows):
 
 
 def within_the_stated_error(gen, rows):
-    """A veth stamps a frame at its other end before the send call returns, the source takes its time after it: so no frame left later than the
-    source reports, and the distribution of what the judge observed lies below the one that is printed."""
+    """A veth stamps a frame at its other end before the send call returns, the source takes its time after it: so no
+    frame left later than the source reports, and the distribution of what the judge observed lies below the one that is
+    printed."""
     offsets = offsets_ns(rows)
     for name, share in POINTS.items():
         stated = gen["schedule_error"][name]
@@ -116,7 +122,8 @@ def test_burst():
 
 
 def test_ramp():
-    """Ever faster from 4 to 16 thousand a second in half a second, then 16: by t there are 4000 t + 12000 t^2 frames, later 16000 t - 3000."""
+    """Ever faster from 4 to 16 thousand a second in half a second, then 16: by t there are 4000 t + 12000 t^2 frames,
+    later 16000 t - 3000."""
     _, rows = judged(["--rate", "1kpps", "--seconds", "1s", "--schedule", "ramp:4kpps-16kpps/500ms"], 5)
     for n, row in enumerate(rows):
         t = row[4] * 1e-9
@@ -132,7 +139,8 @@ def test_capture():
         _, rows = judged(["--seconds", "1s", "--schedule", "capture", "--size", "capture", "--capture", plan], 3)
     gaps = [100000, 250000, 650000, 200000, 300000]
     for n, (a, b) in enumerate(zip(rows, rows[1:])):
-        check(abs(b[4] - a[4] - gaps[n % 5]) <= 1, f"frame {n + 1} was due {b[4] - a[4]} ns after the one before, not {gaps[n % 5]}")
+        check(abs(b[4] - a[4] - gaps[n % 5]) <= 1,
+              f"frame {n + 1} was due {b[4] - a[4]} ns after the one before, not {gaps[n % 5]}")
     equal([row[1] for row in rows], [sizes[n % 5] for n in range(len(rows))], "lengths")
 
 

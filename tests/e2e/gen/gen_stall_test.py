@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A receiver that stands still for a moment: what an open-loop source must report, by arithmetic, and what a closed-loop
-count makes of the same moment ("coordinated omission"). A backlog that overflows is lost, and reported as lost."""
+"""A receiver that stands still for a moment: what an open-loop source must report, by arithmetic, and what a
+closed-loop count makes of the same moment ("coordinated omission"). A backlog that overflows is lost, and reported as
+lost."""
 import contextlib
 import os
 import signal
@@ -45,8 +46,8 @@ def stand_still(run, seconds):
 
 @contextlib.contextmanager
 def in_the_middle(run, action, before=0):
-    """Does action in a thread once spinwire has received a quarter of the plan; yields a list that gets its result, or stays empty
-    if the machine was too busy for it."""
+    """Does action in a thread once spinwire has received a quarter of the plan; yields a list that gets its result, or
+    stays empty if the machine was too busy for it."""
     got = []
 
     def wait_and_act():
@@ -62,8 +63,8 @@ def in_the_middle(run, action, before=0):
 
 
 def owed_ms(stood, ppm=999000):
-    """The least that a percentile can be. Of SECONDS of evenly due frames, those due within `stood` wait for its end: those due
-    in its first (stood - x) wait longer than x, and 1 - p of the plan may."""
+    """The least that a percentile can be. Of SECONDS of evenly due frames, those due within `stood` wait for its end:
+    those due in its first (stood - x) wait longer than x, and 1 - p of the plan may."""
     return (stood - SECONDS * (1 - ppm / 1e6)) * 1e3
 
 
@@ -73,7 +74,8 @@ def check_owed(gen, stood):
     reported = trip["p999_ns"]
     check(isinstance(reported, int) or missing >= gen["intended"] / 1000, f"p99.9 is {reported}, {missing} missing")
     if isinstance(reported, int):
-        check(reported / 1e6 >= owed_ms(stood), f"p99.9 is {reported / 1e6:.1f} ms, {owed_ms(stood):.1f} ms are owed for {stood * 1e3:.1f} ms")
+        check(reported / 1e6 >= owed_ms(stood),
+              f"p99.9 is {reported / 1e6:.1f} ms, {owed_ms(stood):.1f} ms are owed for {stood * 1e3:.1f} ms")
     for percentile, ns in trip["spectrum"]:
         check(ns / 1e6 >= owed_ms(stood, percentile * 1e4), f"p{percentile} is {ns / 1e6:.1f} ms")
     check(trip["spectrum"][-1][0] > 97, f"the spectrum ends at p{trip['spectrum'][-1][0]}")
@@ -81,15 +83,17 @@ def check_owed(gen, stood):
 
 
 def undisturbed(stalled, tries=4):
-    """stalled(): (summary of the source, how long the receiver stood still). A busy machine may take the source's own core at the
-    plan's very end, or hold the receiver up a second time: the source reports it, and such a run is not judged."""
+    """stalled(): (summary of the source, how long the receiver stood still). A busy machine may take the source's own
+    core at the plan's very end, or hold the receiver up a second time: the source reports it, and such a run is not
+    judged."""
     for _ in range(tries):
         gen, stood = stalled()
         if stood and gen["lost"] + gen["unsent"] < gen["intended"] / 100:
             return gen, stood[0]
     check(stood, "spinwire never stood still")
     check(gen["lost"] < gen["intended"] / 100, f"{gen['lost']} lost, of a backlog that the rings hold")
-    raise spwtest.Skip(f"the machine is too busy: {tries} times the source could not send all that was due ({gen['unsent']} unsent)")
+    raise spwtest.Skip(f"the machine is too busy: {tries} times the source could not send all that was due "
+                       f"({gen['unsent']} unsent)")
 
 
 def memif(folder):
@@ -114,12 +118,14 @@ def held_by_memif():
 
 
 def test_backlog_held():
-    """The rings hold what is due while the receiver stands still: nothing is lost, and p99.9 is what arithmetic predicts."""
+    """The rings hold what is due while the receiver stands still: nothing is lost, and p99.9 is what arithmetic
+    predicts."""
     check_owed(*undisturbed(held_by_memif))
 
 
 def wake_and_end(run, folder):
-    """It ends when it has taken what lies in the rings: DPDK 22.11's net_memif may die of messages that come while it is being closed."""
+    """It ends when it has taken what lies in the rings: DPDK 22.11's net_memif may die of messages that come while it
+    is being closed."""
     run.signal(signal.SIGCONT)
     sent = written(os.path.join(folder, "gen.json"))["sent"]
     spwlab.wait_for(lambda: run.frames() >= sent, 60, f"{sent} frames")
@@ -127,17 +133,20 @@ def wake_and_end(run, folder):
 
 
 def test_backlog_overflows():
-    """The receiver never comes back in time: what is due then is missing, and a percentile among the missing is no number."""
+    """The receiver never comes back in time: what is due then is missing, and a percentile among the missing is no
+    number."""
     with spwlab.scratch() as folder, echo_run(memif(folder).format("server")) as run:
         run.wait_ready()
         with in_the_middle(run, lambda: run.signal(signal.SIGSTOP)):
-            gen, out = generate(["--port", memif(folder).format("client"), *plan(slots=512), "--linger", "200ms"], folder,
+            gen, out = generate(["--port", memif(folder).format("client"), *plan(slots=512), "--linger", "200ms"],
+                                folder,
                                 then=lambda: wake_and_end(run, folder))
         balanced(run.finish())
     missing = gen["lost"] + gen["unsent"]
     check(missing > gen["intended"] / 10, f"only {missing} of {gen['intended']} are missing")
     trip = gen["round_trip"]
-    equal([trip[f"{p}_ns"] for p in ("p90", "p99", "p999", "p9999", "max")], ["lost"] * 5, "percentiles among the missing")
+    equal([trip[f"{p}_ns"] for p in ("p90", "p99", "p999", "p9999", "max")], ["lost"] * 5,
+          "percentiles among the missing")
     check(isinstance(trip["min_ns"], int), f"the frames before it have no minimum: {trip}")
     check("lost" in out, f"the table does not say lost:\n{out}")
 
@@ -186,7 +195,8 @@ class ClosedLoop:
     def percentile_ms(self, ppm, pulse):
         took = sorted(self.took(pulse))
         if len(took) < len(self.trips) / 2:
-            raise spwtest.Skip(f"the machine is too busy: it stood still during {len(self.trips) - len(took)} of {len(self.trips)} round trips")
+            raise spwtest.Skip(f"the machine is too busy: it stood still during {len(self.trips) - len(took)} of "
+                               f"{len(self.trips)} round trips")
         return took[-(-len(took) * ppm // 1000000) - 1] * 1e3
 
 
@@ -209,7 +219,8 @@ def held_by_veth(run, folder):
 
 
 def test_closed_loop_misses_it():
-    """The same path, the same 250 ms: the open-loop p99.9 shows them; a closed loop has one slow sample, far above its p99.9."""
+    """The same path, the same 250 ms: the open-loop p99.9 shows them; a closed loop has one slow sample, far above its
+    p99.9."""
     in_namespace()
     make_veth()
     with spwlab.scratch() as folder, echo_run(veth_port("spw1", 8192)) as run:

@@ -10,17 +10,19 @@ import spwtest
 from spwtest import Run, balanced, check, equal, spwlab
 
 GEN = os.environ["SPINWIRE_GEN"]
-COUNTS = ["intended", "sent", "flushed", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign", "old_run"]
+COUNTS = ["intended", "sent", "flushed", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign",
+          "old_run"]
 
 
 def generate(app, folder, lcores=None, status=0, limit=120, then=None, during=None, under=(), no_pci=True):
-    """One run of the source: (summary, output). during(process): called once it is started. then: called when the report is written,
-    while the source still holds its port (a spinwire on net_memif should end first: the driver unmaps its rings when a peer goes,
-    whoever reads them). under: what the command begins with."""
+    """One run of the source: (summary, output). during(process): called once it is started. then: called when the
+    report is written, while the source still holds its port (a spinwire on net_memif should end first: the driver
+    unmaps its rings when a peer goes, whoever reads them). under: what the command begins with."""
     place = spwlab.Cores()
     path, out_path = os.path.join(folder, "gen.json"), os.path.join(folder, "gen.out")
     prefix = spwlab.prefix("gen")
-    own = [arg for arg in spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix) if no_pci or arg != "--no-pci"]
+    own = [arg for arg in spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix) if no_pci
+           or arg != "--no-pci"]
     cmd = [*under, GEN, *own, "--", *app, "--json", path,
            *(["--hold", f"{limit}s"] if then else [])]
     with contextlib.suppress(FileNotFoundError):
@@ -63,7 +65,8 @@ def adds_up(gen):
     equal(sum(flow["sent"] for flow in gen["flows"]), gen["sent"], "flows' sent")
     equal(sum(flow["echoed"] for flow in gen["flows"]), gen["echoed"], "flows' echoed")
     if gen["warm_up_seconds"]:
-        check(gen["round_trip"]["count"] < gen["echoed"], f"{gen['echoed']} echoes, {gen['round_trip']['count']} in the percentiles")
+        check(gen["round_trip"]["count"] < gen["echoed"],
+              f"{gen['echoed']} echoes, {gen['round_trip']['count']} in the percentiles")
     else:
         never_sent = gen["round_trip"]["count"] - gen["echoed"]
         check(0 <= never_sent <= gen["bad_flow"], f"{gen['round_trip']['count']} round trips, {gen['echoed']} echoes")
@@ -99,7 +102,8 @@ def explains_the_slow(gen):
     check(len(gen["host"]["boot_id"]) > 8, f"boot_id {gen['host']['boot_id']}")
     whole = [row["whole_ns"] for row in gen["worst"]]
     equal(whole, sorted(whole, reverse=True), "the worst first")
-    equal(whole[:1], [gen["round_trip"]["max_ns"]] if isinstance(gen["round_trip"]["max_ns"], int) else whole[:1], "the worst")
+    equal(whole[:1], [gen["round_trip"]["max_ns"]] if isinstance(gen["round_trip"]["max_ns"], int) else whole[:1],
+          "the worst")
     for row in gen["worst"]:
         check(abs((row["echo_tsc"] - row["intended_tsc"]) / hz * 1e9 - row["whole_ns"]) < 10, f"stamps of {row}")
         if row["sent_tsc"] is None:
@@ -108,11 +112,13 @@ def explains_the_slow(gen):
         check(0 <= late <= row["echo_tsc"] - row["intended_tsc"], f"order of {row}")
         half = (row["echo_tsc"] - row["intended_tsc"]) // 2
         behind = row["echo_tsc"] - max(row["sent_tsc"], row["drained_tsc"])
-        equal(row["cause"], "sender_late" if late > half else "sender_behind" if behind > half else "beyond_sender", f"cause of {row}")
+        equal(row["cause"], "sender_late" if late > half else "sender_behind" if behind > half else "beyond_sender",
+              f"cause of {row}")
 
 
 def through_spinwire(handler, options, extra=(), during=None):
-    """during(spinwire's run, the source's process). The source on one end of net_memif, spinwire on the other: (generator's summary, its output, spinwire's summary)."""
+    """during(spinwire's run, the source's process). The source on one end of net_memif, spinwire on the other:
+    (generator's summary, its output, spinwire's summary)."""
     with spwlab.scratch() as folder:
         sock = os.path.join(folder, "memif.sock")
         port = f"ethdev:net_memif0,role=server,socket={sock},socket-abstract=no"
@@ -125,19 +131,23 @@ def through_spinwire(handler, options, extra=(), during=None):
 
 def test_echo():
     """Every frame that spinwire echoed came back whole, in order, once; both sides' counts agree."""
-    gen, out, summary = through_spinwire("echo", ["--rate", "20kpps", "--schedule", "poisson", "--seconds", "1s", "--flows", "7"])
+    gen, out, summary = through_spinwire("echo", ["--rate", "20kpps", "--schedule", "poisson", "--seconds", "1s",
+                                                  "--flows", "7"])
     balanced(summary)
-    check(all(row in out for row in ("schedule error", "loop gap", "core alone")), f"the schedule and what stood against it:\n{out}")
+    check(all(row in out for row in ("schedule error", "loop gap", "core alone")),
+          f"the schedule and what stood against it:\n{out}")
     check(gen["sent"] > 0, "nothing was sent")
     equal(summary["ledger"]["received"], gen["sent"], "frames that spinwire received")
     equal(summary["ledger"]["echoed"], gen["echoed"], "echoes")
-    equal([gen[name] for name in ("duplicated", "reordered", "corrupted", "foreign", "old_run")], [0] * 5, "strange frames")
+    equal([gen[name] for name in ("duplicated", "reordered", "corrupted", "foreign", "old_run")], [0] * 5,
+          "strange frames")
     equal(len(gen["flows"]), 7, "flows")
 
 
 def test_imix_crc32c():
     """The crc32c handler finds the trailer of every frame right: generator and handler mean the same bytes."""
-    gen, _, summary = through_spinwire("crc32c", ["--rate", "20kpps", "--size", "imix", "--seconds", "1s", "--echo", "no"])
+    gen, _, summary = through_spinwire("crc32c", ["--rate", "20kpps", "--size", "imix", "--seconds", "1s", "--echo",
+                                                  "no"])
     balanced(summary)
     equal(summary["ledger"]["consumed"], summary["ledger"]["executed"], "right trailers")
     equal(summary["ledger"]["executed"] + sum(summary["ledger"]["dropped"].values()), gen["sent"], "frames")
@@ -146,24 +156,29 @@ def test_imix_crc32c():
 
 def test_lost_is_reported():
     """A sink echoes nothing: every percentile of the round trip is among the lost, and none is a number."""
-    gen, out, summary = through_spinwire("null", ["--rate", "10kpps", "--seconds", "1s", "--linger", "100ms", "--flows", "3"])
+    gen, out, summary = through_spinwire("null", ["--rate", "10kpps", "--seconds", "1s", "--linger", "100ms", "--flows",
+                                                  "3"])
     balanced(summary)
     equal(gen["missing"], {"whole": True, "ranges": [[f, 0, gen["flows"][f]["sent"] - 1] for f in range(3)]}, "missing")
-    equal([row["frames"] for row in gen["causes"]["by"] if row["cause"] == "lost"], [gen["lost"]], "frames that are lost")
+    equal([row["frames"] for row in gen["causes"]["by"] if row["cause"] == "lost"], [gen["lost"]],
+          "frames that are lost")
     equal(gen["lost"], gen["sent"], "lost")
     equal({gen["round_trip"][f"p{p}_ns"] for p in ("50", "99", "999")}, {"lost"}, "percentiles")
     check("lost" in out, "the table does not say lost")
 
 
 def test_two_senders():
-    """Two lcores, two queues, one plan: flows are shared out, the counts of both add up, and a warm-up is in no percentile."""
+    """Two lcores, two queues, one plan: flows are shared out, the counts of both add up, and a warm-up is in no
+    percentile."""
     place = spwlab.Cores()
     with spwlab.scratch() as folder:
         port = f"ethdev:net_memif0,role={{}},socket={folder}/memif.sock,socket-abstract=no"
-        with Run(["--port", port.format("server"), "--queues", "2", "--handler", "echo", "--executor", "inline", "--seconds", "100"],
+        with Run(["--port", port.format("server"), "--queues", "2", "--handler", "echo", "--executor", "inline",
+                  "--seconds", "100"],
                  lcores=f"0@{place.main},1@{place.receive},2@{place.receive}") as run:
             run.wait_ready()
-            gen, _ = generate(["--port", port.format("client"), "--rate", "10kpps", "--seconds", "1s", "--flows", "7", "--warm-up", "300ms"],
+            gen, _ = generate(["--port", port.format("client"), "--rate", "10kpps", "--seconds", "1s", "--flows", "7",
+                               "--warm-up", "300ms"],
                               folder, lcores=f"0@{place.main},1@{place.generator},2@{place.main}",
                               then=run.end)
             summary = run.finish()
@@ -205,7 +220,8 @@ def test_link_goes():
             return int(nic_status(control).get("tx", 0))
 
         def says(process, text):
-            spwlab.wait_for(lambda: process.poll() is not None or text in spwlab.read(os.path.join(folder, "gen.out")), 60, text)
+            spwlab.wait_for(lambda: process.poll() is not None or text in spwlab.read(os.path.join(folder, "gen.out")),
+                            60, text)
 
         def meanwhile(process):
             spwlab.wait_for(lambda: process.poll() is not None or sent() > 100, 60, "frames that leave")
@@ -215,24 +231,29 @@ def test_link_goes():
             says(process, "up again")
             process.send_signal(signal.SIGINT)
 
-        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "600s", "--rate", "1kpps", "--linger", "100ms"], folder, during=meanwhile,
+        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "600s", "--rate", "1kpps", "--linger",
+                             "100ms"], folder, during=meanwhile,
                             under=[tool, "--cable", f"shm:{spwlab.prefix('link')}", "--control", control])
     equal(gen["link_downs"], 1, "link_downs")
     equal(gen["echoed"], 0, "echoes of nobody")
-    for text in ("warning: port mlx5_0: the link", "went down 1 time during the run", "up again", "no echo came back at all"):
+    for text in ("warning: port mlx5_0: the link", "went down 1 time during the run", "up again",
+                 "no echo came back at all"):
         check(text in out, f"no {text!r} in\n{out}")
 
 
 def test_no_silent_loop():
-    """Frames to the other half of the same port turn round inside the card, and those to the other port cross the cable: both are said."""
+    """Frames to the other half of the same port turn round inside the card, and those to the other port cross the
+    cable: both are said."""
     spwtest.need_card()
     tool = os.path.join(spwlab.TOOLS, "with-softhca")
     macs = "02:53:57:aa:00:01,02:53:57:aa:00:02,02:53:57:aa:00:03,02:53:57:aa:00:04"
     for mac, inside in ((3, True), (2, False)):
         with spwlab.scratch() as folder:
-            gen, out = generate(["--port", "mlx5:rocep1s0f0,mode=eth", "--seconds", "1s", "--rate", "1kpps", "--echo", "no", "--dst-mac",
+            gen, out = generate(["--port", "mlx5:rocep1s0f0,mode=eth", "--seconds", "1s", "--rate", "1kpps", "--echo",
+                                 "no", "--dst-mac",
                                  f"02:53:57:aa:00:0{mac}"], folder,
-                                under=[tool, "--as", "dgx-spark", "--mac", macs, "--cable", f"shm:{spwlab.prefix('loop')}"])
+                                under=[tool, "--as", "dgx-spark", "--mac", macs, "--cable",
+                                       f"shm:{spwlab.prefix('loop')}"])
         phy = gen["physical_port"]
         equal(phy["inside_nic"], inside, f"inside_nic of {phy}")
         equal(phy["tx_packets"] >= gen["sent"] > 0, not inside, f"{phy}, {gen['sent']} sent")
@@ -240,30 +261,36 @@ def test_no_silent_loop():
 
 
 def test_shared_port():
-    """Half of a port receives its own address alone. Frames to another: both ends say where they went. Frames to it come back to the source's
-    own address, without an option for that."""
+    """Half of a port receives its own address alone. Frames to another: both ends say where they went. Frames to it
+    come back to the source's own address, without an option for that."""
     spwtest.need_card()
     nic = [os.path.join(spwlab.TOOLS, "with-softhca"), "--as", "dgx-spark", "--cable", f"shm:{spwlab.prefix('half')}"]
     port, own = ["--port", "mlx5:rocep1s0f0,mode=eth"], "02:53:57:bb:00:01"
     macs = ["--mac", ",".join(f"02:53:57:bb:00:0{i}" for i in range(1, 5))]
     for more, reached in ((["--dst-mac", own], True), ([], False)):
-        with spwlab.scratch() as folder, Run([*port, "--handler", "echo", "--executor", "inline"], under=[*nic, *macs]) as run:
+        with spwlab.scratch() as folder, Run([*port, "--handler", "echo", "--executor", "inline"],
+                                             under=[*nic, *macs]) as run:
             run.wait_ready()
-            gen, out = generate([*port, "--rate", "1kpps", "--seconds", "500ms", "--linger", "2s", *more], folder, under=nic)
+            gen, out = generate([*port, "--rate", "1kpps", "--seconds", "500ms", "--linger", "2s", *more], folder,
+                                under=nic)
             run.end()
             summary, sink = run.finish(), run.output()
         balanced(summary, gen["sent"] if reached else 0)
         equal(gen["echoed"], gen["sent"] if reached else 0, "echoed")
-        equal(f"{gen['sent']} packets came to the physical port and to no queue of this port: not to this MAC ({own})" in sink, not reached, sink)
+        astray = (f"{gen['sent']} packets came to the physical port and to no queue of this port: "
+                  f"not to this MAC ({own})")
+        equal(astray in sink, not reached, sink)
         equal("is 02:00:00:00:00:02, where the frames went, the other end's MAC (--dst-mac)" in out, not reached, out)
 
 
 def test_beyond_mtu():
-    """A plan with a frame that the port's MTU does not let pass is refused, with both numbers; one that just fits is sent whole."""
+    """A plan with a frame that the port's MTU does not let pass is refused, with both numbers; one that just fits is
+    sent whole."""
     spwtest.need_card()
     under = [os.path.join(spwlab.TOOLS, "with-softhca"), "--mtu", "1500", "--cable", f"shm:{spwlab.prefix('mtu')}"]
     for driver in ("mlx5", "verbs"):
-        port = ["--port", f"{driver}:mlx5_0,mode=eth", "--rate", "1kpps", "--seconds", "100ms", "--linger", "0s", "--echo", "no"]
+        port = ["--port", f"{driver}:mlx5_0,mode=eth", "--rate", "1kpps", "--seconds", "100ms", "--linger", "0s",
+                "--echo", "no"]
         for size in ("1515", "64-9000"):
             bad([*port, "--size", size], ["1500", "1514", "--size"], under)
         with spwlab.scratch() as folder:
@@ -273,7 +300,8 @@ def test_beyond_mtu():
 
 
 def test_not_completed():
-    """A send queue that fails without an outage: what the NIC took and did not send is named, and the run has failed."""
+    """A send queue that fails without an outage: what the NIC took and did not send is named, and the run has
+    failed."""
     spwtest.need_card()
     for driver in ("mlx5", "verbs"):
         with spwlab.scratch() as folder:
@@ -284,9 +312,11 @@ def test_not_completed():
                 for qpn in spwlab.nic_pairs(control, "objects")["qp"].split(","):
                     spwlab.nic_ask(control, f"qp-error={qpn}")
 
-            gen, out = generate(["--port", f"{driver}:mlx5_0,mode=eth", "--seconds", "3s", "--rate", "100kpps", "--echo", "no", "--linger", "0s"], folder,
+            gen, out = generate(["--port", f"{driver}:mlx5_0,mode=eth", "--seconds", "3s", "--rate", "100kpps",
+                                 "--echo", "no", "--linger", "0s"], folder,
                                 during=fail, status=2,
-                                under=[os.path.join(spwlab.TOOLS, "with-softhca"), "--cable", f"shm:{spwlab.prefix('qp')}", "--control", control])
+                                under=[os.path.join(spwlab.TOOLS, "with-softhca"), "--cable",
+                                       f"shm:{spwlab.prefix('qp')}", "--control", control])
         equal(gen["flushed"], gen["sent"] - gen["ports"][0]["tx"]["frames"], "flushed = sent - completed")
         check(gen["flushed"] > 0 and f"did not send {gen['flushed']} of the {gen['sent']} frames" in out, out)
 

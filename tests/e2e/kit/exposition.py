@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judges Prometheus' text format 0.0.4: by our own reading of it, by promtool, and by the distribution's Python client. The last two
-are asked where they are installed (tools/deps test)."""
+"""Judges Prometheus' text format 0.0.4: by our own reading of it, by promtool, and by the distribution's Python client.
+The last two are asked where they are installed (tools/deps test)."""
 import json
 import os
 import re
@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 print(json.dumps([[s.name, s.labels, s.value] for m in parse(sys.stdin.read()) for s in m.samples]))"""
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\\\|\\"|\\n)*"'
 SAMPLE = re.compile(rf"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:{{({LABEL}(?:,{LABEL})*)}})? ([0-9.e+-]+)")
-CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spinwire", "bin")  # of tools/deps
+# of tools/deps
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spinwire", "bin")
 
 
 def promtool():
@@ -23,7 +24,8 @@ def promtool():
 
 
 def has_client():
-    return os.path.exists(PYTHON) and subprocess.run([PYTHON, "-c", "import prometheus_client"], capture_output=True, check=False).returncode == 0
+    return os.path.exists(PYTHON) and subprocess.run([PYTHON, "-c", "import prometheus_client"], capture_output=True,
+                                                     check=False).returncode == 0
 
 
 def _family(name, kinds):
@@ -58,7 +60,8 @@ def judge(text):
     """AssertionError if anybody finds fault with it."""
     assert not faults(text), f"{faults(text)} in\n{text}"
     if promtool():
-        done = subprocess.run([promtool(), "check", "metrics"], input=text, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([promtool(), "check", "metrics"], input=text, capture_output=True, text=True, timeout=60,
+                              check=False)
         assert done.returncode == 0, f"promtool: {done.stdout}{done.stderr}\n{text}"
     if has_client():
         samples(text)

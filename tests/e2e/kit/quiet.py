@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether frames still move between programs that software ConnectXs join, however long the scheduler keeps one of them waiting.
+"""Whether frames still move between programs that software ConnectXs join, however long the scheduler keeps one of them
+waiting.
 
-A counter that stands still proves nothing: the thread that would move it may have no core. Here every thread that carries frames has
-had a turn between two looks at all counters, so a frame that is on its way anywhere changes one of them:
+A counter that stands still proves nothing: the thread that would move it may have no core. Here every thread that
+carries frames has had a turn between two looks at all counters, so a frame that is on its way anywhere changes one of
+them:
 
   lcore of a program   polls what its NIC has put into its queues, posts echoes ─► CPU time of the thread
-  NIC thread           sends what is posted, takes what is on the cable         ─► naps: it takes one when a round had no work
+  NIC thread           sends what is posted, takes what is on the cable         ─► naps: it takes one when a round had
+  no work
 """
 import contextlib
 import os
@@ -44,8 +47,8 @@ class End:
 
 
 class Pulse(threading.Thread):
-    """A thread that naps, and so knows when the machine stood still: pauses are [(begin, end)] by time.monotonic() in which it got no
-    core for PAUSE_S. Whatever was measured across one says nothing about the programs."""
+    """A thread that naps, and so knows when the machine stood still: pauses are [(begin, end)] by time.monotonic() in
+    which it got no core for PAUSE_S. Whatever was measured across one says nothing about the programs."""
     NAP_S, PAUSE_S = 0.005, 0.025
 
     def __init__(self):

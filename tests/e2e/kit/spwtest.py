@@ -90,7 +90,8 @@ class Run:
 
     def wait_ready(self, seconds=60):
         """Until it receives: telemetry answers."""
-        spwlab.wait_for(lambda: self.process.poll() is not None or self.telemetry("/spinwire/ledger"), seconds, "spinwire")
+        spwlab.wait_for(lambda: self.process.poll() is not None or self.telemetry("/spinwire/ledger"), seconds,
+                        "spinwire")
         check(self.process.poll() is None, f"spinwire left early:\n{self.output()}")
 
     def end(self, seconds=LIMIT_S):
@@ -208,7 +209,8 @@ def trailed(payload):
 
 def swapped(frame):
     """What echo makes of a good frame: MAC, IP and UDP addresses change places, nothing else does."""
-    return frame[6:12] + frame[0:6] + frame[12:26] + frame[30:34] + frame[26:30] + frame[36:38] + frame[34:36] + frame[38:]
+    return (frame[6:12] + frame[0:6] + frame[12:26] + frame[30:34] + frame[26:30] + frame[36:38] + frame[34:36]
+            + frame[38:])
 
 
 def write_file(folder, name, data):
@@ -278,4 +280,5 @@ def main(tests):
 
 
 def tests_of(namespace):
-    return {re.sub(r"^test_", "", name): item for name, item in namespace.items() if name.startswith("test_") and callable(item)}
+    return {re.sub(r"^test_", "", name): item for name, item in namespace.items() if name.startswith("test_")
+            and callable(item)}

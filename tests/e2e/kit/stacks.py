@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the threads of a process that does not end are doing: the kernel's view of each, then gdb's stacks.
 
-A thread that waits to run appears in gdb like one that sleeps; its state (R or S) and the time it has waited for a core tell them
-apart. One that is in state R at both looks, and ran no longer in between, had no core: the program does not hang. A signal that was sent
-and not yet taken stands in SigPnd or ShdPnd."""
+A thread that waits to run appears in gdb like one that sleeps; its state (R or S) and the time it has waited for a core
+tell them apart. One that is in state R at both looks, and ran no longer in between, had no core: the program does not
+hang. A signal that was sent and not yet taken stands in SigPnd or ShdPnd."""
 import os
 import shutil
 import subprocess
@@ -27,11 +27,15 @@ def status(path):
 
 def _thread(folder):
     """One line: name, state, core, signals, and how long it ran and waited for a core."""
-    fields, stat = status(os.path.join(folder, "status")), _read(os.path.join(folder, "stat")).rpartition(")")[2].split()
+    fields, stat = status(os.path.join(folder, "status")), _read(os.path.join(folder,
+                                                                              "stat")).rpartition(")")[2].split()
     ran, waited, *_ = [*_read(os.path.join(folder, "schedstat")).split(), "0", "0"]
-    return (f"{os.path.basename(folder)} {fields.get('Name')}: state {fields.get('State')}, core {stat[36] if len(stat) > 36 else '?'}, "
-            f"SigPnd {fields.get('SigPnd')} ShdPnd {fields.get('ShdPnd')} SigBlk {fields.get('SigBlk')} SigCgt {fields.get('SigCgt')}, "
-            f"ran {int(ran) / 1e9:.3f} s, waited {int(waited) / 1e9:.3f} s, switches {fields.get('voluntary_ctxt_switches')} "
+    return (f"{os.path.basename(folder)} {fields.get('Name')}: state {fields.get('State')}, core "
+            f"{stat[36] if len(stat) > 36 else '?'}, "
+            f"SigPnd {fields.get('SigPnd')} ShdPnd {fields.get('ShdPnd')} SigBlk {fields.get('SigBlk')} SigCgt "
+            f"{fields.get('SigCgt')}, "
+            f"ran {int(ran) / 1e9:.3f} s, waited {int(waited) / 1e9:.3f} s, switches "
+            f"{fields.get('voluntary_ctxt_switches')} "
             f"{fields.get('nonvoluntary_ctxt_switches')}, in {_read(os.path.join(folder, 'wchan')) or 'user space'}")
 
 
@@ -50,8 +54,10 @@ def of(pid, limit_s=60):
     if not shutil.which("gdb"):
         return text + "gdb is not installed: no stacks\n"
     try:
-        run = subprocess.run(["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set pagination off", "-ex", "thread apply all bt"],
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=limit_s, check=False)
+        run = subprocess.run(["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set pagination off", "-ex",
+                              "thread apply all bt"],
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                             timeout=limit_s, check=False)
         return text + run.stdout + ("" if run.stdout.strip() else run.stderr)
     except subprocess.TimeoutExpired:
         return text + f"gdb did not answer in {limit_s} s\n"

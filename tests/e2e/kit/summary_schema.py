@@ -26,7 +26,8 @@ SCHEMA = {
     "tsc_hz": COUNT,
     "ports": [{**PORT, "rails": [{**PORT, "late": COUNT, "duplicate": COUNT, "flushed": COUNT,
                                   "moved": COUNT, "outages": COUNT, "tx_flushed": COUNT, "residual": COUNT}]}],
-    "executor": {"kind": TEXT, "mode": TEXT, "why": TEXT, "ctas": OR_NULL, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
+    "executor": {"kind": TEXT, "mode": TEXT, "why": TEXT, "ctas": OR_NULL, "device": TEXT, "handler": TEXT,
+                 "batches": COUNT, "frames": COUNT},
     "ledger": {"wire": COUNT, "missed": OR_NULL, "received": COUNT, "executed": COUNT, "echoed": COUNT,
                "consumed": COUNT, "bad": COUNTS, "dropped": COUNTS, "residual": COUNT},
     "pool": {"slots": COUNT, "free": COUNT, "leaked": NUMBER},
@@ -37,22 +38,29 @@ SCHEMA = {
     "regimes": {"idle_poll": NUMBER, "rx": NUMBER, "push": NUMBER, "reap": NUMBER, "tx": NUMBER, "refill": NUMBER,
                 "housekeeping": NUMBER},
     "cycles_per_frame": NUMBER,
-    "causes": {"threshold_ns": COUNT, "frames_above": COUNT, "by": [{"cause": TEXT, "frames": COUNT, "worst_ns": COUNT}]},
+    "causes": {"threshold_ns": COUNT, "frames_above": COUNT,
+               "by": [{"cause": TEXT, "frames": COUNT, "worst_ns": COUNT}]},
     "worst": [{"whole_ns": COUNT, "cause": TEXT, "lcore": COUNT, "queue": COUNT, "seq": COUNT, "cnt": COUNT,
                "in_exec": COUNT, "ahead": COUNT, "turn_ns": COUNT, "before": [[TEXT]],
                "stamps": {"nic_tsc": OR_NULL, "polled_tsc": COUNT, "pushed_tsc": COUNT, "start_tsc": COUNT,
                           "end_tsc": COUNT, "reaped_tsc": COUNT, "sent_tsc": COUNT},
                "blame": COUNTS, "ident": MAYBE({"flow": COUNT, "seq": COUNT})}],
-    "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill", "quota")},
+    "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT}
+                for name in ("lost", "port", "push", "tx", "refill", "quota")},
              "switched_out": OR_NULL, "group": MAYBE({"periods": COUNT, "throttled": COUNT, "stopped_ns": COUNT})},
-    "who": [{"lcore": COUNT, "cpu": COUNT, "windows": COUNT, "voluntary": COUNT, "involuntary": COUNT, "interrupts": COUNTS}],
-    "slo": MAYBE({"objective": TEXT, "measured": COUNT, "kept": COUNT, "tries": COUNT, "changes": COUNT, "last": {"executor": TEXT, "ctas": OR_NULL, "burst": COUNT},
-                  "load_pps": COUNT, "settings": [{"executor": TEXT, "ctas": OR_NULL, "burst": COUNT, "value_ns": OR_NULL, "lost_ppm": COUNT}]}),
+    "who": [{"lcore": COUNT, "cpu": COUNT, "windows": COUNT, "voluntary": COUNT, "involuntary": COUNT,
+             "interrupts": COUNTS}],
+    "slo": MAYBE({"objective": TEXT, "measured": COUNT, "kept": COUNT, "tries": COUNT, "changes": COUNT,
+                  "last": {"executor": TEXT, "ctas": OR_NULL, "burst": COUNT},
+                  "load_pps": COUNT, "settings": [{"executor": TEXT, "ctas": OR_NULL, "burst": COUNT,
+                                                   "value_ns": OR_NULL, "lost_ppm": COUNT}]}),
     "litmus": {"level": TEXT, "result": TEXT, "frames": COUNTS, "round_trips": COUNT, "bytes": COUNT, "seconds": NUMBER,
                "nics": [{"port": TEXT, "why_not": MAYBE(TEXT)}]},
 }
-CAPTURE = {"file": TEXT, "bytes": COUNT, "frames": COUNT, "not_captured": {"ring_full": COUNT, "limit": COUNT, "disk": COUNT}}
-CAUSES = {"poll_gap", "port_late", "port_backlog", "refill_stall", "batch_ahead", "exec_late", "gpu_sliced", "relaunched",
+CAPTURE = {"file": TEXT, "bytes": COUNT, "frames": COUNT, "not_captured": {"ring_full": COUNT, "limit": COUNT,
+                                                                           "disk": COUNT}}
+CAUSES = {"poll_gap", "port_late", "port_backlog", "refill_stall", "batch_ahead", "exec_late", "gpu_sliced",
+          "relaunched",
           "handler_slow", "reap_late", "tx_stall", "cpu_quota"}
 STAMPS = ("polled_tsc", "pushed_tsc", "start_tsc", "end_tsc", "reaped_tsc", "sent_tsc")
 EXECUTORS = {("inline", "lcore"), ("cpu", "thread"), ("cuda", "persistent"), ("cuda", "graph"), ("cuda", "launch")}
@@ -63,7 +71,8 @@ def _is_count(value):
 
 
 def _leaf(value, shape, where):
-    good = {COUNT: _is_count(value), OR_NULL: value is None or _is_count(value), BOOL_OR_NULL: value is None or isinstance(value, bool), TEXT: isinstance(value, str) and value,
+    good = {COUNT: _is_count(value), OR_NULL: value is None or _is_count(value), BOOL_OR_NULL: value is None
+            or isinstance(value, bool), TEXT: isinstance(value, str) and value,
             NUMBER: isinstance(value, (int, float)) and not isinstance(value, bool)}.get(shape, value == shape)
     assert good, f"{where} is {value!r}, must be {shape}"
 
@@ -88,7 +97,8 @@ def walk(value, shape, where):
 
 
 def _ordered(row):
-    known = [row[key] for key in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns") if row[key] is not None]
+    known = [row[key] for key in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns")
+             if row[key] is not None]
     assert known == sorted(known), f"percentiles of {row['stage']} fall: {row}"
 
 

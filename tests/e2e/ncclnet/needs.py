@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""needs.py PLUGIN: what NCCL's process gets with the plugin: its five tables, and no library that it would not expect: no DPDK, no CUDA."""
+"""needs.py PLUGIN: what NCCL's process gets with the plugin: its five tables, and no library that it would not expect:
+no DPDK, no CUDA."""
 import re
 import subprocess
 import sys
 
-MAY_NEED = {'libibverbs', 'libmlx5', 'libnettle', 'libhwloc', 'libjansson', 'libmnl', 'libdeflate', 'libnuma', 'libc', 'libm', 'libpthread', 'libdl', 'ld-linux-x86-64', 'ld-linux-aarch64'}
+MAY_NEED = {'libibverbs', 'libmlx5', 'libnettle', 'libhwloc', 'libjansson', 'libmnl', 'libdeflate', 'libnuma', 'libc',
+            'libm', 'libpthread', 'libdl', 'ld-linux-x86-64', 'ld-linux-aarch64'}
 
 
 def readelf(*args):
@@ -19,7 +21,8 @@ def main():
     exported = {row[7] for row in rows if len(row) >= 8 and row[4] in ('GLOBAL', 'WEAK') and row[6] != 'UND'}
     assert exported == {f'ncclNetPlugin_v{v}' for v in range(8, 13)}, f'exports {sorted(exported)}'
     asked = {row[7] for row in rows if len(row) >= 8 and row[6] == 'UND'}
-    foreign = sorted(name for name in asked if re.match(r'rte_|cuda|cu[A-Z]|exit|abort|printf', name) and not name.startswith('__'))
+    foreign = sorted(name for name in asked if re.match(r'rte_|cuda|cu[A-Z]|exit|abort|printf', name)
+                     and not name.startswith('__'))
     assert not foreign, f'asks for {foreign}'
 
 

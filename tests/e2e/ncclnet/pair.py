@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pair.py RANK CASE...: the net plugin between two processes, each with software devices of its own on one cable; RANK is rank.c."""
+"""pair.py RANK CASE...: the net plugin between two processes, each with software devices of its own on one cable; RANK
+is rank.c."""
 import json
 import os
 import signal
@@ -43,7 +44,8 @@ class Pair:
             rank.wait_for('going', self.deadline)
 
     def tell(self, side, device, line):
-        name = side if device == 'mlx5_0' else next(x for x in os.listdir(self.folder.name) if x.startswith(f'{side}.{device}.'))
+        name = side if device == 'mlx5_0' else next(x for x in os.listdir(self.folder.name)
+                                                    if x.startswith(f'{side}.{device}.'))
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(os.path.join(self.folder.name, name))
             s.sendall((line + '\n').encode())
@@ -59,14 +61,16 @@ class Pair:
         with open(f'{self.folder.name}/report.{side}', encoding='utf8') as f:
             report = json.load(f)
         check(report['schema'] == 'spinwire.ncclnet/1', report['schema'])
-        check(len(report['communicators']) == 1 and len(report['communicators'][0]['peers']) == 1, 'one communicator, one peer')
+        check(len(report['communicators']) == 1 and len(report['communicators'][0]['peers']) == 1,
+              'one communicator, one peer')
         return report['communicators'][0]['peers'][0]
 
 
 def sums(peer, latency):
     """Percentiles rise, and a stage counts each message once."""
     total = peer['sent']['messages'] + peer['received']['messages']
-    check({row['stage'] for row in peer['latency']} == set(latency), f'stages {[row["stage"] for row in peer["latency"]]}')
+    check({row['stage'] for row in peer['latency']} == set(latency),
+          f'stages {[row["stage"] for row in peer["latency"]]}')
     for row in peer['latency']:
         values = [row[f'{p}_ns'] for p in ('min', 'p50', 'p90', 'p99', 'max') if row[f'{p}_ns'] is not None]
         check(values == sorted(values) and row['count'] == total, f'row {row}')
@@ -78,7 +82,8 @@ def case_rails(devices):
         pair = Pair(40, 1 << 20, devices)
         pair.end()
         sent, got = pair.report('send'), pair.report('recv')
-        check(sent['sent'] == {'messages': 40, 'bytes': 40 << 20} == got['received'], f'{sent["sent"]} {got["received"]}')
+        check(sent['sent'] == {'messages': 40, 'bytes': 40 << 20} == got['received'],
+              f'{sent["sent"]} {got["received"]}')
         check(len(sent['rails']) == devices, f'{len(sent["rails"])} rails')
         check(all(rail['tx_bytes'] > 1 << 20 for rail in sent['rails']), f'a rail carried little: {sent["rails"]}')
         check(sum(rail['tx_bytes'] for rail in sent['rails']) == 40 << 20, f'rails do not sum up: {sent["rails"]}')
@@ -102,7 +107,8 @@ def case_unlike_rails():
 
 def case_no_rail():
     """Never a silent socket: without NCCL_DEBUG it is on stderr, and it says what NCCL does then."""
-    for env, words in (({}, 'set NCCL_NET=spinwire to make this an error'), ({'NCCL_NET': 'spinwire'}, 'NCCL ends here')):
+    for env, words in (({}, 'set NCCL_NET=spinwire to make this an error'),
+                       ({'NCCL_NET': 'spinwire'}, 'NCCL ends here')):
         pair = Pair(1, 1, env={'NCCL_SPINWIRE_RAILS': 'mlx5_9', **env})
         for rank in pair.ranks:
             check(rank.wait(pair.deadline) == 3, f'exit {rank.p.returncode}')
@@ -164,7 +170,8 @@ def case_stopped():
     longest = sent['worst'][0]
     check(longest['whole_ns'] > 5e8, f'longest {longest}')
     check(abs(sum(longest['blame_ns'].values()) - longest['whole_ns']) < 10, f'blame {longest}')
-    check(sent['causes'].get(longest['cause'], {}).get('worst_ns', 0) == longest['whole_ns'], f'{sent["causes"]} {longest}')
+    check(sent['causes'].get(longest['cause'], {}).get('worst_ns', 0) == longest['whole_ns'],
+          f'{sent["causes"]} {longest}')
 
 
 def case_failover():
@@ -178,8 +185,10 @@ def case_failover():
     check(rails[0]['outages'] == 0, f'{rails}')
 
 
-CASES = {'one': case_rails(1), 'two': case_rails(2), 'four': case_rails(4), 'versions': case_versions, 'unlike_rails': case_unlike_rails,
-         'no_rail': case_no_rail, 'hca': case_hca, 'secret': case_secret, 'killed': case_killed, 'stopped': case_stopped,
+CASES = {'one': case_rails(1), 'two': case_rails(2), 'four': case_rails(4), 'versions': case_versions,
+         'unlike_rails': case_unlike_rails,
+         'no_rail': case_no_rail, 'hca': case_hca, 'secret': case_secret, 'killed': case_killed,
+         'stopped': case_stopped,
          'failover': case_failover}
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spinwire-perf serve among strangers: those without its secret, those who say nothing, a second client, a client that stops; and secrets that
-are none. The server measures for the next one, ends when it is told to, and says what it refused."""
+"""spinwire-perf serve among strangers: those without its secret, those who say nothing, a second client, a client that
+stops; and secrets that are none. The server measures for the next one, ends when it is told to, and says what it
+refused."""
 import contextlib
 import os
 import resource
@@ -38,14 +39,17 @@ def begin(host, secret=b""):
 
 
 def case(**more):
-    return {"case": {"op": "tcp", "latency": False, "both": False, "gpu": False, "coll": "none", "net": "one-shot", "bytes": 64, "rails": 1, "streams": 1, "ms": 20,
+    return {"case": {"op": "tcp", "latency": False, "both": False, "gpu": False, "coll": "none", "net": "one-shot",
+                     "bytes": 64, "rails": 1, "streams": 1, "ms": 20,
                      **more}}
 
 
 def test_weak_secrets():
     """A secret that is none, or that can be guessed, is refused wherever it comes from: nothing is served."""
-    for text, words in (("", "holds 0 bytes"), ("\n", "holds 0 bytes"), ("x\n", "holds 1 bytes"), ("fifteen bytes..\n", "holds 15 bytes"), ("y" * 300, "holds 257")):
-        done = subprocess.run([PERF, "serve", "--once", "--port", "0", "--secret", "-"], input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    for text, words in (("", "holds 0 bytes"), ("\n", "holds 0 bytes"), ("x\n", "holds 1 bytes"),
+                        ("fifteen bytes..\n", "holds 15 bytes"), ("y" * 300, "holds 257")):
+        done = subprocess.run([PERF, "serve", "--once", "--port", "0", "--secret", "-"], input=text,
+                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
         equal(done.returncode, 1, f"status for {text!r}\n{done.stdout}{done.stderr}")
         one_line(done, words, "use 16 to 256")
         check("serves" not in done.stdout, done.stdout)
@@ -75,7 +79,8 @@ def test_silent_strangers():
 
 
 def test_wrong_macs():
-    """Who has another secret is told so, and is not listened to; a frame that was changed on the way ends the session, and the server goes on."""
+    """Who has another secret is told so, and is not listened to; a frame that was changed on the way ends the session,
+    and the server goes on."""
     with secret_file() as path, server("--secret", path, under=card()) as (host, process):
         for secret in (b"", b"another one, as long as that"):
             stranger = dial(host, secret)
@@ -102,7 +107,8 @@ def test_second_client():
 
 
 def perf_status(host):
-    return subprocess.run([*card(), PERF, host, *SMALL], capture_output=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL).returncode
+    return subprocess.run([*card(), PERF, host, *SMALL], capture_output=True, timeout=LIMIT_S, check=False,
+                          stdin=subprocess.DEVNULL).returncode
 
 
 def test_told_to_leave():
@@ -120,7 +126,8 @@ def test_told_to_leave():
 
 
 def cpu_s(process):
-    return sum(map(int, spwlab.read(f"/proc/{process.pid}/stat").rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    fields = spwlab.read(f"/proc/{process.pid}/stat").rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_no_descriptors():
@@ -139,7 +146,8 @@ def test_no_descriptors():
 
 
 def test_words_of_a_client():
-    """Names of ports and sizes are the client's: nothing but this machine's own ports is looked up, and no memory is taken for more than there is."""
+    """Names of ports and sizes are the client's: nothing but this machine's own ports is looked up, and no memory is
+    taken for more than there is."""
     with server() as (host, _):
         client = begin(host)
         client.say({**case(), "ports": "../../../../etc/shadow+lo"})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of spinwire-perf share: both of its ends, software ConnectX for them, and two network namespaces that stand for two machines."""
+"""What the tests of spinwire-perf share: both of its ends, software ConnectX for them, and two network namespaces that
+stand for two machines."""
 import contextlib
 import hmac
 import json
@@ -31,7 +32,8 @@ def card(*options, cable_name=None):
 
 
 def perf(*words, under=(), status=0, **kwargs):
-    done = subprocess.run([*under, PERF, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL, **kwargs)
+    done = subprocess.run([*under, PERF, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                          stdin=subprocess.DEVNULL, **kwargs)
     equal(done.returncode, status, f"status of {words}\n{done.stdout}{done.stderr}")
     return done
 
@@ -61,7 +63,8 @@ def server(*words, under=(), log=None, **kwargs):
         with open(path, "wb") as out:
             process = spwlab.spawn([*under, PERF, "serve", "--port", "0", *words], stdout=out, stderr=out, **kwargs)
         try:
-            found = spwlab.wait_for(lambda: re.search(r"on port (\d+)", spwlab.read(path)) or process.poll() is not None, 60, "the server")
+            found = spwlab.wait_for(lambda: re.search(r"on port (\d+)", spwlab.read(path))
+                                    or process.poll() is not None, 60, "the server")
             check(found is not True, f"the server left:\n{spwlab.read(path)}")
             yield f"127.0.0.1:{found.group(1)}", process
         finally:
@@ -79,7 +82,8 @@ def ip(*words):
 
 
 class Pair:
-    """Two network namespaces joined by a veth pair: each has its own stack and a software ConnectX on its end of the pair."""
+    """Two network namespaces joined by a veth pair: each has its own stack and a software ConnectX on its end of the
+    pair."""
 
     def __init__(self):
         self.names = [f"spwperf{side}{os.getpid()}" for side in "ab"]
@@ -88,12 +92,14 @@ class Pair:
         for name in self.names:
             ip("netns", "add", name)
             ip("-n", name, "link", "set", "lo", "up")
-        ip("link", "add", "spwp0", "netns", self.names[0], "type", "veth", "peer", "name", "spwp1", "netns", self.names[1])
+        ip("link", "add", "spwp0", "netns", self.names[0], "type", "veth", "peer", "name", "spwp1", "netns",
+           self.names[1])
         for side, name in enumerate(self.names):
             ip("-n", name, "addr", "add", f"10.77.0.{side + 1}/24", "dev", f"spwp{side}")
             ip("-n", name, "link", "set", f"spwp{side}", "mtu", "4200", "up")
         for side, name in enumerate(self.names):  # the kernel may take a second to see the carrier
-            spwlab.wait_for(lambda n=name, s=side: "state UP" in ip("-n", n, "link", "show", f"spwp{s}"), 10, f"spwp{side}")
+            spwlab.wait_for(lambda n=name, s=side: "state UP" in ip("-n", n, "link", "show", f"spwp{s}"), 10,
+                            f"spwp{side}")
         return self
 
     def __exit__(self, *_):
@@ -119,7 +125,8 @@ def need_netns():
 # ---- a stranger --------------------------------------------------------------------------------------
 
 class Channel:
-    """One end of lib/peer's channel (spw_peer_channel.h), byte by byte: a client, or a server of one connection. secret: bytes; b"" for none."""
+    """One end of lib/peer's channel (spw_peer_channel.h), byte by byte: a client, or a server of one connection.
+    secret: bytes; b"" for none."""
 
     def __init__(self, link, secret=b"", client=True):
         self.link, self.secret, self.client, self.sent = link, secret, client, 0

@@ -5,14 +5,18 @@ from summary_schema import BOOL_OR_NULL, COUNT, MAYBE, NUMBER, TEXT, walk
 
 
 FLOW = {"messages": COUNT, "bytes": COUNT, "ns": COUNT, "total": COUNT, "cpu_ns": COUNT}
-CASE = {"op": TEXT, "latency": BOOL_OR_NULL, "both": BOOL_OR_NULL, "gpu": BOOL_OR_NULL, "coll": TEXT, "net": TEXT, "bytes": COUNT, "rails": COUNT, "streams": COUNT, "ms": COUNT}
+CASE = {"op": TEXT, "latency": BOOL_OR_NULL, "both": BOOL_OR_NULL, "gpu": BOOL_OR_NULL, "coll": TEXT, "net": TEXT,
+        "bytes": COUNT, "rails": COUNT, "streams": COUNT, "ms": COUNT}
 POINTS = [f"{name}_ns" for name in ("min", "p50", "p90", "p99", "p999", "p9999", "max")]
-LATENCY = {"gap_ns": COUNT, "intended": COUNT, "lost": COUNT, "open": {"count": COUNT, "*": None}, "closed": {"count": COUNT, "*": None}}
-ROW = {"table": TEXT, "case": CASE, "own": FLOW, "peer": FLOW, "gbps": NUMBER, "messages_per_s": NUMBER, "cpu_ns_per_message": NUMBER,
+LATENCY = {"gap_ns": COUNT, "intended": COUNT, "lost": COUNT, "open": {"count": COUNT, "*": None},
+           "closed": {"count": COUNT, "*": None}}
+ROW = {"table": TEXT, "case": CASE, "own": FLOW, "peer": FLOW, "gbps": NUMBER, "messages_per_s": NUMBER,
+       "cpu_ns_per_message": NUMBER,
        "cpu_ms_per_gb": NUMBER, "limit_gbps": NUMBER, "efficiency": NUMBER,
        "carried": [{"device": TEXT, "bytes": COUNT, "resent_chunks": COUNT, "outages": COUNT}]}
 MAY_BE_EMPTY = ("why", "limit_by", "owners", "way")
-RAIL = {"own": TEXT, "own_address": TEXT, "peer": TEXT, "peer_address": TEXT, "limit_gbps": NUMBER, "one_card": BOOL_OR_NULL}
+RAIL = {"own": TEXT, "own_address": TEXT, "peer": TEXT, "peer_address": TEXT, "limit_gbps": NUMBER,
+        "one_card": BOOL_OR_NULL}
 TOP = {"schema": "spinwire.perf/1", "version": TEXT, "faults": [TEXT],
        "memory": MAYBE({"kind": TEXT, "why": TEXT, "bytes": COUNT, "page_bytes": COUNT})}
 
@@ -24,7 +28,8 @@ def _latency(row):
         assert set(got[loop]) == {"count", *POINTS}, got[loop]
         known = [got[loop][point] for point in POINTS if isinstance(got[loop][point], int)]
         assert known == sorted(known), f"percentiles fall: {got[loop]}"
-    assert got["intended"] == got["open"]["count"] + got["lost"], f"intended is not what came back and what was lost: {got}"
+    back = got["open"]["count"] + got["lost"]
+    assert got["intended"] == back, f"intended is not what came back and what was lost: {got}"
 
 
 def _row(row, where):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spinwire-perf: its tables on software ConnectX, and what it says of bad input. Figures are judged for correctness only: a machine of CI is too
-busy for more (tools/bench_perf compares with perftest, UCX, qperf and iperf3)."""
+"""spinwire-perf: its tables on software ConnectX, and what it says of bad input. Figures are judged for correctness
+only: a machine of CI is too busy for more (tools/bench_perf compares with perftest, UCX, qperf and iperf3)."""
 import contextlib
 import csv
 import json
@@ -34,31 +34,38 @@ def test_local():
             got = json.load(file)
         perf_schema.check(got)
         kinds = {(row["case"]["op"], row["case"]["latency"], row["case"]["both"]) for row in got["rows"]}
-        equal(kinds, {("write", False, False), ("write", False, True), ("write", True, False), ("send", False, False), ("send", True, False),
-                      ("read", False, False), ("read", True, False), ("egress", True, False), ("collective", False, False), ("tcp", False, False), ("tcp", True, False)}, "kinds of rows")
-        equal({row["valid"] for row in rows_of(got, op="write")}, {"unverified"}, "a device without an interface has no PHY counters")
+        equal(kinds, {("write", False, False), ("write", False, True), ("write", True, False), ("send", False, False),
+                      ("send", True, False),
+                      ("read", False, False), ("read", True, False), ("egress", True, False),
+                      ("collective", False, False), ("tcp", False, False), ("tcp", True, False)}, "kinds of rows")
+        equal({row["valid"] for row in rows_of(got, op="write")}, {"unverified"},
+              "a device without an interface has no PHY counters")
         for row in got["rows"]:
             check(row["own"]["total"] > 0 and (row["case"]["latency"] or row["gbps"] > 0), f"nothing measured: {row}")
         with open(paths["csv"], encoding="utf-8", newline="") as file:
             lines = list(csv.DictReader(file))
-        equal([(line["row"], int(line["bytes"])) for line in lines], [(row["case"]["op"], row["case"]["bytes"]) for row in got["rows"]], "rows of the CSV")
+        equal([(line["row"], int(line["bytes"])) for line in lines],
+              [(row["case"]["op"], row["case"]["bytes"]) for row in got["rows"]], "rows of the CSV")
         page = spwlab.read(paths["html"])
         check("Bandwidth over size" in page and "<script" not in page and page.rstrip().endswith("</html>"), page[:300])
         check(all(title in done.stdout for title in {row["table"] for row in got["rows"]}), done.stdout)
 
 
 def test_outputs():
-    """A report that fails costs no other one; none goes through a link, or is found to be impossible only after the run; "-" is stdout or refused."""
+    """A report that fails costs no other one; none goes through a link, or is found to be impossible only after the
+    run; "-" is stdout or refused."""
     spwtest.need_card()
     quick = ["--rows", "write", "--sizes", "64", "--time", "20ms"]
     with spwlab.scratch() as folder:
         paths = {kind: os.path.join(folder, f"out.{kind}") for kind in ("json", "csv", "html")}
         done = perf(*quick, "--csv", "/dev/full", "--json", paths["json"], "--html", paths["html"], status=2)
         check("--csv: /dev/full: cannot write: No space left" in done.stderr, done.stderr)
-        check(json.loads(spwlab.read(paths["json"]))["rows"] and "</html>" in spwlab.read(paths["html"]), "the other two")
+        check(json.loads(spwlab.read(paths["json"]))["rows"] and "</html>" in spwlab.read(paths["html"]),
+              "the other two")
         os.symlink(spwtest.write_file(folder, "victim", "mine"), paths["csv"])
         perf(*quick, "--csv", paths["csv"])
-        check(spwlab.read(os.path.join(folder, "victim")) == "mine" and spwlab.read(paths["csv"]).startswith("row,kind,"), "a link was followed")
+        check(spwlab.read(os.path.join(folder, "victim")) == "mine"
+              and spwlab.read(paths["csv"]).startswith("row,kind,"), "a link was followed")
         done = perf(*quick, "--csv", "-", cwd=folder)
         equal({len(row) for row in csv.reader(done.stdout.splitlines())}, {20}, f"columns of all lines\n{done.stdout}")
         for option in ("--csv", "--html", "--json"):
@@ -69,8 +76,8 @@ def test_outputs():
 
 
 def test_four_rails():
-    """The card of a DGX Spark at both ends: each rail alone, more and more of them, and the bytes on its wires. Its emulated PHY counters verify the
-    rows."""
+    """The card of a DGX Spark at both ends: each rail alone, more and more of them, and the bytes on its wires. Its
+    emulated PHY counters verify the rows."""
     with server(under=card("--as", "dgx-spark")) as (host, _):
         got = report(host, "--rows", "write,read", "--sizes", "1M", "--time", "40ms", under=card("--as", "dgx-spark"))
     equal({row["case"]["rails"] for row in got["rows"]}, {1, 2, 4, 8, 3, 7, 15}, "sets of rails")
@@ -84,11 +91,13 @@ def test_four_rails():
 
 
 def test_egress():
-    """Single packets over each rail alone: all of them have a stamp, between what was due before and what is read of the clock afterwards, and
-    arrive with their bytes. What no packet carries is left out."""
+    """Single packets over each rail alone: all of them have a stamp, between what was due before and what is read of
+    the clock afterwards, and arrive with their bytes. What no packet carries is left out."""
     with server(under=card("--as", "dgx-spark")) as (host, _):
-        got = report(host, "--rows", "egress", "--sizes", "64,4K,64K", "--time", "60ms", under=card("--as", "dgx-spark"))
-    equal([(row["case"]["rails"], row["case"]["bytes"]) for row in got["rows"]], [(1 << rail, size) for rail in range(4) for size in (64, 4096)], "rails and sizes")
+        got = report(host, "--rows", "egress", "--sizes", "64,4K,64K", "--time", "60ms",
+                     under=card("--as", "dgx-spark"))
+    equal([(row["case"]["rails"], row["case"]["bytes"]) for row in got["rows"]],
+          [(1 << rail, size) for rail in range(4) for size in (64, 4096)], "rails and sizes")
     for row in got["rows"]:
         latency = row["latency"]
         equal(latency["open"]["count"] + latency["closed"]["count"], row["own"]["total"], "stamps")
@@ -97,24 +106,28 @@ def test_egress():
 
 
 def test_collectives():
-    """One-shot collectives between the two ends, their numbers compared and their bytes on the wires; NCCL's only if they are asked for, and one line
-    where there is no torch for them."""
+    """One-shot collectives between the two ends, their numbers compared and their bytes on the wires; NCCL's only if
+    they are asked for, and one line where there is no torch for them."""
     with server(under=card("--as", "dgx-spark")) as (host, _), spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
-        done = subprocess.run([*card("--as", "dgx-spark"), PERF, host, "--rows", "coll", "--sizes", "1K,64K,8M", "--time", "40ms", "--json", path],
+        done = subprocess.run([*card("--as", "dgx-spark"), PERF, host, "--rows", "coll", "--sizes", "1K,64K,8M",
+                               "--time", "40ms", "--json", path],
                               capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
         with open(path, encoding="utf-8") as file:
             got = json.load(file)
     perf_schema.check(got)
     one_shot = rows_of(got, net="one-shot")
     equal([(row["case"]["coll"], row["case"]["bytes"]) for row in one_shot],
-          [(name, size) for name in ("all_gather", "all_reduce") for size in (1024, 65536)], "one-shot rows: at most 2 MiB a rank")
+          [(name, size) for name in ("all_gather", "all_reduce") for size in (1024, 65536)],
+          "one-shot rows: at most 2 MiB a rank")
     equal({row["valid"] for row in one_shot}, {"valid"}, str([row["why"] for row in one_shot]))
     for row in one_shot:
-        equal(row["own"]["bytes"], row["own"]["messages"] * row["case"]["bytes"] // (2 if row["case"]["coll"] == "all_gather" else 1), "bus bytes")
+        equal(row["own"]["bytes"], row["own"]["messages"]
+              * row["case"]["bytes"] // (2 if row["case"]["coll"] == "all_gather" else 1), "bus bytes")
     nccl = [row for row in got["rows"] if row["case"]["net"] != "one-shot"]
     equal({(row["case"]["coll"], row["case"]["net"]) for row in nccl},
-          {(name, net) for name in ("all_gather", "all_reduce", "broadcast", "reduce_scatter", "sendrecv") for net in ("spinwire", "IB", "Socket")}, "NCCL's")
+          {(name, net) for name in ("all_gather", "all_reduce", "broadcast", "reduce_scatter", "sendrecv")
+           for net in ("spinwire", "IB", "Socket")}, "NCCL's")
     if got["here"]["no_gpu"]:
         equal(done.returncode, 4, f"status\n{done.stdout}{done.stderr}")
         equal({row["valid"] for row in nccl}, {"failed"}, "NCCL's rows")
@@ -122,13 +135,14 @@ def test_collectives():
 
 
 def test_gpu():
-    """GPU rows where both ends have one (their bytes are made and compared by kernels); else one line says who lacks it, the other rows are
-    measured, and the status says so. Unasked, a machine without GPU says nothing of it."""
+    """GPU rows where both ends have one (their bytes are made and compared by kernels); else one line says who lacks
+    it, the other rows are measured, and the status says so. Unasked, a machine without GPU says nothing of it."""
     spwtest.need_card()
     quick = ["--time", "40ms", "--sizes", "1M"]
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
-        done = subprocess.run([PERF, "--rows", "write,gpu", *quick, "--json", path], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        done = subprocess.run([PERF, "--rows", "write,gpu", *quick, "--json", path], capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False,
                               stdin=subprocess.DEVNULL)
         with open(path, encoding="utf-8") as file:
             got = json.load(file)
@@ -139,7 +153,8 @@ def test_gpu():
     if got["here"]["no_gpu"]:
         equal(done.returncode, 4, f"status\n{done.stdout}{done.stderr}")
         equal({row["valid"] for row in rows}, {"failed"}, "GPU rows")
-        check(f"FAILED: {got['here']['host']} has no GPU for these rows: {got['here']['no_gpu']}" in done.stdout, done.stdout)
+        check(f"FAILED: {got['here']['host']} has no GPU for these rows: {got['here']['no_gpu']}" in done.stdout,
+              done.stdout)
         equal(rows_of(report("--rows", "write", *quick), gpu=True), [], "GPU rows that nobody asked for")
     else:
         equal(done.returncode, 0, f"status\n{done.stdout}{done.stderr}")
@@ -150,20 +165,25 @@ def test_gpu():
 def test_enforced_rate():
     """Of software devices with rates the limit is the lower one of the two ends, and no row is beyond it."""
     with server(under=card("--rate", "port=1,pcie=100")) as (host, _):
-        got = report(host, "--rows", "write", "--sizes", "64K,1M", "--time", "400ms", under=card("--rate", "port=4,pcie=0.5"))
+        got = report(host, "--rows", "write", "--sizes", "64K,1M", "--time", "400ms",
+                     under=card("--rate", "port=4,pcie=0.5"))
     one_way = [row for row in rows_of(got, latency=False, both=False) if row["case"]["streams"] == 1]
     for row in one_way:
         equal((row["limit_gbps"], row["limit_by"].split(" of ")[0]), (0.5, "enforced rate, PCIe link"), "limit")
-        check(0 < row["efficiency"] < 1.1 and row["gbps"] / 0.5 == row["efficiency"], str(row))  # a burst of 20 ms is forgiven (docs/060)
+        # a burst of 20 ms is forgiven (docs/060)
+        check(0 < row["efficiency"] < 1.1 and row["gbps"] / 0.5 == row["efficiency"], str(row))
     equal([row["limit_gbps"] for row in rows_of(got, both=True)], [1.0, 1.0], "limits both ways")
 
 
 # ---- bad input ---------------------------------------------------------------------------------------
 
 def test_usage():
-    for words, text in ((["--rows", "wrote"], "wrote: no such row"), (["--sizes", "1"], "a size is 2 to 16G"), (["--sizes", "64Q"], "64Q"),
-                        (["--time", "5ms"], "20ms .. 60s"), (["--time", "40"], "40ms?"), (["--nothing"], "no such option"), (["--port"], "--port needs a value"),
-                        (["serve", "--json", "x"], "belong there"), (["a", "--ssh", "b"], "exclude each other"), (["--ssh", "-oProxyCommand=x"], "no name of a host")):
+    for words, text in ((["--rows", "wrote"], "wrote: no such row"), (["--sizes", "1"], "a size is 2 to 16G"),
+                        (["--sizes", "64Q"], "64Q"),
+                        (["--time", "5ms"], "20ms .. 60s"), (["--time", "40"], "40ms?"),
+                        (["--nothing"], "no such option"), (["--port"], "--port needs a value"),
+                        (["serve", "--json", "x"], "belong there"), (["a", "--ssh", "b"], "exclude each other"),
+                        (["--ssh", "-oProxyCommand=x"], "no name of a host")):
         one_line(perf(*words, status=1), text)
 
 
@@ -180,12 +200,14 @@ def test_secret():
         names = {}
         for name in ("right", "wrong"):
             names[name] = os.path.join(folder, name)
-            with open(names[name], "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            with open(names[name], "w", encoding="ascii",
+                      opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 file.write(name * 8)
         with server("--secret", names["right"], under=card()) as (host, _):
             one_line(perf(host, "--secret", names["wrong"], status=2), "the secrets differ")
             one_line(perf(host, status=2), "wants a secret")
-            perf(host, "--secret", names["right"], "--rows", "write,tcp", "--time", "20ms", "--sizes", "64", under=card())
+            perf(host, "--secret", names["right"], "--rows", "write,tcp", "--time", "20ms", "--sizes", "64",
+                 under=card())
     with server() as (host, _), spwlab.scratch() as folder:
         path = os.path.join(folder, "s")
         with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -240,14 +262,16 @@ def test_fewer_rails():
 def test_other_host():
     """The second rail's cable leads elsewhere: it is left out, the other is measured."""
     with server(under=card("--devices", "2", "--ip", "10.1.0.1,10.2.0.1")) as (host, _):
-        done = perf(host, "--rows", "write", *QUICK, under=card("--devices", "2", "--ip", "10.1.0.2,10.3.0.2"), status=4)
+        done = perf(host, "--rows", "write", *QUICK, under=card("--devices", "2", "--ip", "10.1.0.2,10.3.0.2"),
+                    status=4)
     one_line(done, "mlx5_1", "10.3.0.2", "another host")
     check("write, rail 1" in done.stdout, done.stdout)
 
 
 def test_mtu_differs():
     with server(under=card("--as", "dgx-spark", "--mtu", "1500")) as (host, _):
-        done = perf(host, "--rows", "write,tcp", "--rails", "rocep1s0f0", *QUICK, under=card("--as", "dgx-spark", "--mtu", "9000"), status=4)
+        done = perf(host, "--rows", "write,tcp", "--rails", "rocep1s0f0", *QUICK,
+                    under=card("--as", "dgx-spark", "--mtu", "9000"), status=4)
     one_line(done, "MTU", "9000", "1500", "ip link set")
     check("tcp" in done.stdout, "other rows go on")
 
@@ -276,7 +300,8 @@ def test_too_large():
 
 
 def test_memlock():
-    """A limit of 64 KiB on locked memory: one line with the remedy, and TCP goes on. Root is exempt: both ends run as nobody."""
+    """A limit of 64 KiB on locked memory: one line with the remedy, and TCP goes on. Root is exempt: both ends run as
+    nobody."""
     spwtest.need_card()
     spwtest.need_root()
     spwtest.need("setpriv")
@@ -288,14 +313,18 @@ def test_memlock():
         os.chmod(folder, 0o755)
         program = shutil.copy(PERF, folder)
         lib = shutil.copy(os.environ["SPW_SOFTHCA_LIB"], folder)
-        env = {**os.environ, "LD_PRELOAD": lib, "SPW_SOFTHCA": f"cable=shm:spw-perf-lock-{os.getpid()};", "SPINWIRE_PERF": program}
+        env = {**os.environ, "LD_PRELOAD": lib, "SPW_SOFTHCA": f"cable=shm:spw-perf-lock-{os.getpid()};",
+               "SPINWIRE_PERF": program}
         log = open(os.path.join(folder, "log"), "wb")
         with log:
-            process = subprocess.Popen([*plain, program, "serve", "--once", "--port", "0"], stdin=subprocess.PIPE, stdout=log, stderr=log, env=env,
+            process = subprocess.Popen([*plain, program, "serve", "--once", "--port", "0"], stdin=subprocess.PIPE,
+                                       stdout=log, stderr=log, env=env,
                                        preexec_fn=limit)
         try:
-            port = spwlab.wait_for(lambda: re.search(r"on port (\d+)", spwlab.read(log.name)), 30, "the server").group(1)
-            done = subprocess.run([*plain, program, f"127.0.0.1:{port}", "--rows", "write,tcp", *QUICK], capture_output=True, text=True, timeout=LIMIT_S,
+            port = spwlab.wait_for(lambda: re.search(r"on port (\d+)", spwlab.read(log.name)), 30,
+                                   "the server").group(1)
+            done = subprocess.run([*plain, program, f"127.0.0.1:{port}", "--rows", "write,tcp", *QUICK],
+                                  capture_output=True, text=True, timeout=LIMIT_S,
                                   env=env, preexec_fn=limit, check=False, stdin=subprocess.DEVNULL)
         finally:
             process.kill()
@@ -311,7 +340,8 @@ def test_peer_dies():
     """Killed in a row: that row says so, the others are named, what was measured is kept."""
     with spwlab.scratch() as folder, server(under=card()) as (host, process):
         path = os.path.join(folder, "j")
-        client = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--sizes", "64,64K", "--time", "500ms", "--json", path], stdout=subprocess.PIPE,
+        client = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--sizes", "64,64K", "--time", "500ms", "--json",
+                               path], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True)
         for line in client.stdout:
             if line.strip().startswith("64 B"):
@@ -329,7 +359,8 @@ def test_peer_dies():
 def test_rdma_blocked():
     """TCP works, RoCE does not: the ends are on different cables. RDMA rows fail once, TCP rows are measured."""
     with server(under=card(cable_name=cable() + "a")) as (host, _):
-        done = perf(host, "--rows", "write,send,tcp", *QUICK, under=card("--ip", "10.53.0.2", "--mac", "02:53:57:00:00:02", cable_name=cable() + "b"), status=4)
+        done = perf(host, "--rows", "write,send,tcp", *QUICK,
+                    under=card("--ip", "10.53.0.2", "--mac", "02:53:57:00:00:02", cable_name=cable() + "b"), status=4)
     equal(len(re.findall("FAILED", done.stdout)), len(set(re.findall("FAILED: .*", done.stdout))), "each reason once")
     check("FAILED" in done.stdout and "tcp ping-pong" in done.stdout, done.stdout)
 

@@ -17,8 +17,8 @@ LIMIT_S = 280
 
 
 def test_bond():
-    """Two namespaces joined by the cable of a rail and by a bond of two: the bond's rows stand beside those of the single rail, and both of its
-    cables have carried."""
+    """Two namespaces joined by the cable of a rail and by a bond of two: the bond's rows stand beside those of the
+    single rail, and both of its cables have carried."""
     guest.need()
     script = os.path.join(ROOT, "tests/e2e/perf/perf_bond_guest.sh")
     job = f"sh {script} {guest.WITH_SOFTHCA} {os.environ['SPW_SOFTHCA_LIB']} {PERF}"
@@ -37,10 +37,13 @@ def test_bond():
     equal({bond["slaves"] for bond in got["here"]["bonds"]}, {"p0+q0"}, "slaves")
     check(rows_of(got, op="write", latency=False), "no rows of the rail")
     check(all(row["case"]["latency"] or row["gbps"] > 0 for row in got["rows"]), str(got["rows"]))
-    equal([row["why"] for row in got["rows"] if row["valid"] in ("invalid", "failed")], [], "rows that are worth nothing")
+    equal([row["why"] for row in got["rows"] if row["valid"] in ("invalid", "failed")], [],
+          "rows that are worth nothing")
     check(re.search(r"^bond\b.*\n.*\n +1 +[0-9.]+", out, re.M), "no table of the bond")
-    carried, total = [int(n) for n in re.findall(r"^CARRIED \w+ (\d+)$", out, re.M)], sum(row["own"]["bytes"] for row in rows_of(got, op="bond"))
-    check(len(carried) == 2 and min(carried) > total / 4, f"the cables of the bond have carried {carried} of {total} bytes")
+    carried, total = [int(n) for n in re.findall(r"^CARRIED \w+ (\d+)$", out,
+                                                 re.M)], sum(row["own"]["bytes"] for row in rows_of(got, op="bond"))
+    check(len(carried) == 2 and min(carried) > total / 4,
+          f"the cables of the bond have carried {carried} of {total} bytes")
     equal(vm.p.returncode, 0, "status")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spinwire-perf between two namespaces with sshd between them, each with its own stack and its own end of a cable; and figures that are worth
-nothing, because the bytes did not cross the wire or were wrong."""
+"""spinwire-perf between two namespaces with sshd between them, each with its own stack and its own end of a cable; and
+figures that are worth nothing, because the bytes did not cross the wire or were wrong."""
 import contextlib
 import json
 import os
@@ -19,9 +19,10 @@ from spwtest import Skip, check, equal, spwlab
 # ---- figures that are worth nothing ------------------------------------------------------------------
 
 def spark(pair, side, macs):
-    """The card of a DGX Spark on this side's end of the veth pair. Functions 0 and 2 are the halves of one port; function 0 gives the card its
-    GUID."""
-    return [*pair.under(side), TOOL, "--cable", f"afpacket:spwp{side}", "--as", "dgx-spark", "--ip", ",".join(f"10.9.{n}.{side + 1}" for n in range(4)),
+    """The card of a DGX Spark on this side's end of the veth pair. Functions 0 and 2 are the halves of one port;
+    function 0 gives the card its GUID."""
+    return [*pair.under(side), TOOL, "--cable", f"afpacket:spwp{side}", "--as", "dgx-spark", "--ip",
+            ",".join(f"10.9.{n}.{side + 1}" for n in range(4)),
             "--mac", ",".join(f"02:53:57:00:00:{mac:02x}" for mac in macs)]
 
 
@@ -30,7 +31,8 @@ def sparks(macs, rail):
     spwtest.need_card()
     need_netns()
     with Pair() as pair, server(under=spark(pair, 1, [1, 2, 3, 4])) as (host, _):
-        return report(f"10.77.0.2:{host.rpartition(':')[2]}", "--rows", "write", "--sizes", "64,1M", "--time", "40ms", "--rails", f"{rail}={rail}", status=3,
+        return report(f"10.77.0.2:{host.rpartition(':')[2]}", "--rows", "write", "--sizes", "64,1M", "--time", "40ms",
+                      "--rails", f"{rail}={rail}", status=3,
                       under=spark(pair, 0, macs))
 
 
@@ -47,7 +49,8 @@ def test_not_on_the_wire():
 def test_one_card():
     """Both ends are functions of one card: nothing is proved, whatever the figures are."""
     got = sparks([1, 5, 6, 7], "rocep1s0f1")
-    equal({(row["valid"], row["why"]) for row in got["rows"]}, {("invalid", "both ends are functions of one card")}, "rows")
+    equal({(row["valid"], row["why"]) for row in got["rows"]}, {("invalid", "both ends are functions of one card")},
+          "rows")
     equal([rail["one_card"] for rail in got["rails"]], [True], "rails")
 
 
@@ -61,13 +64,15 @@ def pass_on(source, sink, change=bytes):
 
 
 class Between:
-    """One who sits between the ends: the client's TCP streams come to him, and one bit of each is turned on the way to the server."""
+    """One who sits between the ends: the client's TCP streams come to him, and one bit of each is turned on the way to
+    the server."""
 
     def __init__(self, port):
         self.turned = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.take(self.listener, port, lambda near, far: (self.start(pass_on, near, far), self.start(self.control, far, near)))
+        self.take(self.listener, port, lambda near, far: (self.start(pass_on, near, far),
+                                                          self.start(self.control, far, near)))
 
     @staticmethod
     def start(body, *args):
@@ -82,7 +87,8 @@ class Between:
         self.start(body)
 
     def control(self, far, near):
-        """What the server says on the control connection; where it names a port for streams, his is put in its place: there is no secret."""
+        """What the server says on the control connection; where it names a port for streams, his is put in its place:
+        there is no secret."""
         with contextlib.suppress(OSError, struct.error), far.makefile("rb") as stream:
             near.sendall(stream.read(40))
             while True:
@@ -127,7 +133,8 @@ def test_tcp_unverified():
     """What TCP took is no rail, or a software device's counters are not those of its interface: the row says which."""
     with server() as (host, _):
         got = report(host, "--rows", "tcp", "--time", "20ms", status=4)
-    equal({(row["valid"], row["why"]) for row in got["rows"]}, {("unverified", "TCP goes to 127.0.0.1, which is no rail's address")}, "rows")
+    equal({(row["valid"], row["why"]) for row in got["rows"]},
+          {("unverified", "TCP goes to 127.0.0.1, which is no rail's address")}, "rows")
 
 
 # ---- two machines ------------------------------------------------------------------------------------
@@ -142,22 +149,28 @@ def test_ssh():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
         remote = os.path.join(folder, "spinwire-perf")
         with open(remote, "w", encoding="ascii") as file:
-            file.write("#!/bin/sh\necho Welcome; echo the port is 1; exec " + " ".join([*pair.card(1)[4:], PERF]) + ' "$@"\n')
+            file.write("#!/bin/sh\necho Welcome; echo the port is 1; exec " + " ".join([*pair.card(1)[4:], PERF])
+                       + ' "$@"\n')
         os.chmod(remote, 0o755)
         os.makedirs("/run/sshd", exist_ok=True)
         conf = os.path.join(folder, "conf")
         with open(conf, "w", encoding="ascii") as file:
-            file.write(f"Port 2222\nListenAddress 10.77.0.2\nHostKey {host_key}\nAuthorizedKeysFile {key}.pub\nStrictModes no\nPermitRootLogin yes\n"
-                       f"UsePAM no\nPidFile none\nSetEnv PATH={folder}:{os.environ['PATH']} SPW_SOFTHCA_LIB={os.environ['SPW_SOFTHCA_LIB']}\n")
-        daemon = spwlab.spawn([*pair.under(1), spwlab.find("sshd"), "-D", "-e", "-f", conf], stderr=open(os.path.join(folder, "sshd.log"), "wb"))
+            file.write(f"Port 2222\nListenAddress 10.77.0.2\nHostKey {host_key}\nAuthorizedKeysFile "
+                       f"{key}.pub\nStrictModes no\nPermitRootLogin yes\n"
+                       f"UsePAM no\nPidFile none\nSetEnv PATH={folder}:{os.environ['PATH']} "
+                       f"SPW_SOFTHCA_LIB={os.environ['SPW_SOFTHCA_LIB']}\n")
+        daemon = spwlab.spawn([*pair.under(1), spwlab.find("sshd"), "-D", "-e", "-f", conf],
+                              stderr=open(os.path.join(folder, "sshd.log"), "wb"))
         wrap = os.path.join(folder, "ssh")
         with open(wrap, "w", encoding="ascii") as file:
-            file.write(f'#!/bin/sh\nexec {spwlab.find("ssh")} -F /dev/null -p 2222 -i {key} -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no '
+            file.write(f'#!/bin/sh\nexec {spwlab.find("ssh")} -F /dev/null -p 2222 -i {key} -o '
+                       f'UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no '
                        '-o LogLevel=ERROR "$@"\n')
         os.chmod(wrap, 0o755)
         try:
             spwlab.wait_for(lambda: "listening" in spwlab.read(os.path.join(folder, "sshd.log")), 20, "sshd")
-            got = report("--ssh", "root@10.77.0.2", "--rows", "write,tcp", *QUICK, under=pair.card(0), env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+            got = report("--ssh", "root@10.77.0.2", "--rows", "write,tcp", *QUICK, under=pair.card(0),
+                         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
         finally:
             spwlab.stop(daemon)
     tcp = rows_of(got, op="tcp")
@@ -169,9 +182,11 @@ def test_bond():
     """A bond of two cables at each end: rows of 1 to 16 streams that go to its address, beside those over the rail."""
     need_netns()
     with Pair() as pair:
-        ip("link", "add", "spwq0", "netns", pair.names[0], "type", "veth", "peer", "name", "spwq1", "netns", pair.names[1])
+        ip("link", "add", "spwq0", "netns", pair.names[0], "type", "veth", "peer", "name", "spwq1", "netns",
+           pair.names[1])
         for side, name in enumerate(pair.names):
-            if subprocess.run(["ip", "-n", name, "link", "add", "spwb", "type", "bond", "mode", "balance-rr"], capture_output=True, check=False).returncode:
+            if subprocess.run(["ip", "-n", name, "link", "add", "spwb", "type", "bond", "mode", "balance-rr"],
+                              capture_output=True, check=False).returncode:
                 raise Skip("the kernel has no bonding driver")
             for slave in (f"spwp{side}", f"spwq{side}"):
                 ip("-n", name, "addr", "flush", "dev", slave)
@@ -180,11 +195,13 @@ def test_bond():
             ip("-n", name, "addr", "add", f"10.79.0.{side + 1}/24", "dev", "spwb")
             ip("-n", name, "link", "set", "spwb", "up")
         with server(under=pair.under(1)) as (host, _):
-            got = report(f"10.79.0.2:{host.rpartition(':')[2]}", "--rows", "bond", "--time", "40ms", under=pair.under(0), status=4)
+            got = report(f"10.79.0.2:{host.rpartition(':')[2]}", "--rows", "bond", "--time", "40ms",
+                         under=pair.under(0), status=4)
     equal([row["case"]["streams"] for row in got["rows"]], [1, 2, 4, 8, 16], "streams")
     equal({row["way"] for row in got["rows"]}, {"to 10.79.0.2"}, "where they went")
     equal({bond["slaves"] for bond in got["here"]["bonds"]}, {"spwp0+spwq0"}, "slaves")
-    check(all(row["valid"] == "unverified" and "spwp" in row["why"] and row["gbps"] > 0 for row in got["rows"]), str(got["rows"]))
+    check(all(row["valid"] == "unverified" and "spwp" in row["why"] and row["gbps"] > 0 for row in got["rows"]),
+          str(got["rows"]))
 
 
 def test_tcp_firewalled():
@@ -193,7 +210,8 @@ def test_tcp_firewalled():
     with Pair() as pair, server(under=pair.card(1)) as (host, _):
         ip("-n", pair.names[0], "route", "add", "blackhole", "10.77.0.2/32")
         # The control connection needs another way: a second pair.
-        ip("link", "add", "spwq0", "netns", pair.names[0], "type", "veth", "peer", "name", "spwq1", "netns", pair.names[1])
+        ip("link", "add", "spwq0", "netns", pair.names[0], "type", "veth", "peer", "name", "spwq1", "netns",
+           pair.names[1])
         for side in range(2):
             ip("-n", pair.names[side], "addr", "add", f"10.78.0.{side + 1}/24", "dev", f"spwq{side}")
             ip("-n", pair.names[side], "link", "set", f"spwq{side}", "up")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rails: /spinwire/rails of a running spinwire, which rails there are, what each carries, and its outages, beside the summary at exit."""
+"""rails: /spinwire/rails of a running spinwire, which rails there are, what each carries, and its outages, beside the
+summary at exit."""
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rails_test import ENDLESS, FRAME, Both, answer, carried, more, spwtest, until  # noqa: E402  (found by the line above)
+from rails_test import (  # noqa: E402  (found by the line above)
+    ENDLESS, FRAME, Both, answer, carried, more, spwtest, until)
 from spwtest import check, equal  # noqa: E402
 
 
@@ -13,7 +15,8 @@ def as_telemetry(rail):
     """A rail of the summary, under the names of /spinwire/rails."""
     counts = {f"{way}_{unit}": rail[way][unit] for way in ("rx", "tx") for unit in ("frames", "bytes")}
     counts.update({f"error_{name}": cnt for name, cnt in rail["errors"].items()})
-    counts.update({name: rail[name] for name in ("name", "driver", "wire", "missed", "late", "duplicate", "moved", "outages", "tx_flushed")})
+    counts.update({name: rail[name] for name in ("name", "driver", "wire", "missed", "late", "duplicate", "moved",
+                                                 "outages", "tx_flushed")})
     return counts
 
 
@@ -23,12 +26,14 @@ def during(cables, run):
         more(run, rail, "rx_frames")
     before = answer(run, "/spinwire/rails")
     equal(sorted(before), ["0_0", "0_1"], "rails, by the numbers of port and rail")
-    equal([(rail["name"], rail["driver"], rail["outages"]) for rail in before.values()], [("mlx5_0", "mlx5", 0), ("mlx5_1", "mlx5", 0)], "rails")
+    equal([(rail["name"], rail["driver"], rail["outages"]) for rail in before.values()],
+          [("mlx5_0", "mlx5", 0), ("mlx5_1", "mlx5", 0)], "rails")
     check(all(rail["rx_frames"] > 0 for rail in before.values()), f"every rail has carried frames: {before}")
     cables.rail("spinwire", 1, "link-down=300ms")
     until(run, lambda _, second: second["outages"] == 1, "the outage in /spinwire/rails")
     after = answer(run, "/spinwire/rails")
-    fell = [(rail, name) for rail, counts in before.items() for name, cnt in counts.items() if isinstance(cnt, int) and after[rail][name] < cnt]
+    fell = [(rail, name) for rail, counts in before.items() for name, cnt in counts.items() if isinstance(cnt, int)
+            and after[rail][name] < cnt]
     equal(fell, [], "counters that fell")
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rails: one stream over two and four ports, each with a cable of its own: order, faults of one rail, rails that go and return."""
+"""rails: one stream over two and four ports, each with a cable of its own: order, faults of one rail, rails that go and
+return."""
 import glob
 import os
 import signal
@@ -78,7 +79,8 @@ def judge(summary, rails):
 
 
 def carried(port):
-    check(all(rail["rx"]["frames"] > 0 and rail["tx"]["frames"] > 0 for rail in port["rails"]), f"every rail carries frames: {port}")
+    check(all(rail["rx"]["frames"] > 0 and rail["tx"]["frames"] > 0 for rail in port["rails"]),
+          f"every rail carries frames: {port}")
 
 
 def in_order(path, stream=False):
@@ -92,7 +94,8 @@ def in_order(path, stream=False):
         if kind == 6 and frame[42:45] == b"SW\x01":
             flow, seq = struct.unpack_from(">HI", frame, 48)
             key, number = (0, struct.unpack_from(">I", frame, 60)[0]) if stream else (flow, seq)
-            check(number > last.get(key, -1), f"number {number} of {key} after {last.get(key)}, frame {cnt} of the capture")
+            check(number > last.get(key, -1),
+                  f"number {number} of {key} after {last.get(key)}, frame {cnt} of the capture")
             last[key] = number
             cnt += 1
         at += size
@@ -100,20 +103,23 @@ def in_order(path, stream=False):
 
 
 class Both:
-    """spinwire and spinwire-gen with rails between them; faults(cables) runs before the source starts, meanwhile(cables, run) beside it;
-    an endless source sends until that returns. Once nothing moves, .rails are those of telemetry, and .nics and .source_nics what the NICs
-    counted."""
+    """spinwire and spinwire-gen with rails between them; faults(cables) runs before the source starts,
+    meanwhile(cables, run) beside it; an endless source sends until that returns. Once nothing moves, .rails are those
+    of telemetry, and .nics and .source_nics what the NICs counted."""
 
-    def __init__(self, rails, own, *gen, handler="echo", spec=None, faults=None, meanwhile=None, endless=False, status=0):
+    def __init__(self, rails, own, *gen, handler="echo", spec=None, faults=None, meanwhile=None, endless=False,
+                 status=0):
         self.cables = Cables(rails)
         here, there = spec(self.cables) if spec else (eth(rails, own), eth(rails, own))
         self.folder = self.cables.folder.name
         capture = os.path.join(self.folder, "rx.pcapng")
-        with app.spinwire(self.cables, "--handler", handler, "--seconds", "600", "--litmus", "off", "--capture", capture, port=here) as run:
+        with app.spinwire(self.cables, "--handler", handler, "--seconds", "600", "--litmus", "off", "--capture",
+                          capture, port=here) as run:
             run.wait_ready()
             if faults:
                 faults(self.cables)
-            source = Source(self.cables, "--flows", "24", "--linger", "100s", "--link-wait", "30s", *gen, *(["--seconds", "600s"] if endless else []), port=there)
+            source = Source(self.cables, "--flows", "24", "--linger", "100s", "--link-wait", "30s", *gen,
+                            *(["--seconds", "600s"] if endless else []), port=there)
             if meanwhile:
                 meanwhile(self.cables, run)
             if endless:
@@ -130,27 +136,33 @@ class Both:
         equal(self.gen["reordered"], 0, "echoes out of order")
 
     def come_to_rest(self, run, source):
-        """No frame and no echo is on its way when the source ends: it waits for those that are lost, too, until the signal."""
-        ends = [quiet.End(process, self.cables.socket(name)) for process, name in ((run.process, "spinwire"), (source.process, source.name))]
+        """No frame and no echo is on its way when the source ends: it waits for those that are lost, too, until the
+        signal."""
+        ends = [quiet.End(process, self.cables.socket(name)) for process, name in ((run.process, "spinwire"),
+                                                                                   (source.process, source.name))]
 
         def counters():
-            return *(self.cables.counts(name) for name in ("spinwire", source.name)), answer(run, "/spinwire/ledger"), answer(run, "/spinwire/rails")
+            ends = [self.cables.counts(name) for name in ("spinwire", source.name)]
+            return *ends, answer(run, "/spinwire/ledger"), answer(run, "/spinwire/rails")
         spwlab.wait_for(lambda: run.frames() or source.process.poll() is not None, 60, "the first frame")
         self.nics, self.source_nics, _, self.rails = quiet.wait(ends, counters)
         source.process.send_signal(signal.SIGINT)
 
 
 def fell(nics, way):
-    """Frames that the NICs lost because their link was down: "tx_down" of those that left, "rx_down" of those that arrived."""
+    """Frames that the NICs lost because their link was down: "tx_down" of those that left, "rx_down" of those that
+    arrived."""
     return sum(nic.get(way, 0) for nic in nics)
 
 
 def cut(cables, run, end):
-    """One end sets the link of the second rail down, until both have the loss of carrier as an outage and the other rail carries all."""
+    """One end sets the link of the second rail down, until both have the loss of carrier as an outage and the other
+    rail carries all."""
     was = answer(run, "/spinwire/rails")["0_1"]["outages"]
     cables.rail(end, 1, "link-down=600s")
     names = ("spinwire", f"gen{Source.serial}")
-    spwlab.wait_for(lambda: all(cables.counts(name)[1]["link"] == 0 for name in names), 60, "the loss of carrier at both ends")
+    spwlab.wait_for(lambda: all(cables.counts(name)[1]["link"] == 0 for name in names), 60,
+                    "the loss of carrier at both ends")
     until(run, lambda _, second: second["outages"] == was + 1, f"the outage that {end} made")
     more(run, 0, "rx_frames")
     more(run, 0, "tx_frames")
@@ -164,13 +176,17 @@ def mend(cables, run, end):
 
 
 def judge_cuts(both, cuts):
-    """Each was an outage of the same rail at both ends; what is missing is what the NICs lost while their link was down, no more."""
+    """Each was an outage of the same rail at both ends; what is missing is what the NICs lost while their link was
+    down, no more."""
     ledger, source = both.summary["ledger"], both.gen["ports"][0]["rails"]
     for name, rails in (("spinwire", both.port["rails"]), ("the source", source)):
         equal([rail["outages"] for rail in rails], [0, cuts], f"outages of {name}")
-    equal(both.gen["sent"], ledger["wire"] + fell(both.source_nics, "tx_down") + fell(both.nics, "rx_down"), "frames that came or were lost on the way")
-    equal(ledger["echoed"], sum(rail["tx"] for rail in both.nics) + fell(both.nics, "tx_down"), "echoes that the NICs sent or lost")
-    equal(ledger["echoed"], sum(rail["wire"] for rail in source) + fell(both.nics, "tx_down") + fell(both.source_nics, "rx_down"),
+    equal(both.gen["sent"], ledger["wire"] + fell(both.source_nics, "tx_down") + fell(both.nics, "rx_down"),
+          "frames that came or were lost on the way")
+    equal(ledger["echoed"], sum(rail["tx"] for rail in both.nics) + fell(both.nics, "tx_down"),
+          "echoes that the NICs sent or lost")
+    equal(ledger["echoed"], sum(rail["wire"] for rail in source) + fell(both.nics, "tx_down")
+          + fell(both.source_nics, "rx_down"),
           "echoes that came or were lost on the way")
 
 
@@ -210,7 +226,8 @@ def test_stream_4():
 def late_start(fault):
     """Faults of the generator's second rail begin once it has its NIC."""
     def begin(cables, run):
-        spwlab.wait_for(lambda: glob.glob(f"{cables.socket('gen*')}.mlx5_1.*") or run.process.poll() is not None, 30, "the source's NIC")
+        spwlab.wait_for(lambda: glob.glob(f"{cables.socket('gen*')}.mlx5_1.*") or run.process.poll() is not None, 30,
+                        "the source's NIC")
         name = os.path.basename(glob.glob(f"{cables.socket('gen*')}.mlx5_1.*")[0]).split(".")[0]
         cables.rail(name, 1, f"fault {fault}")
     return begin
@@ -229,20 +246,23 @@ def test_loss():
     ledger = both.summary["ledger"]
     lost = both.gen["sent"] - ledger["received"]
     gap = both.port["errors"]["gap"]
-    check(0 < gap <= lost <= gap + 24, f"{gap} numbers given up, {lost} frames lost (up to one at the end of each flow is no gap)")
+    check(0 < gap <= lost <= gap + 24,
+          f"{gap} numbers given up, {lost} frames lost (up to one at the end of each flow is no gap)")
 
 
 def test_reorder_and_duplicates():
     both = Both(2, FRAME, *LOAD, meanwhile=late_start("reorder=0.1,dup=0.1"))
     ledger = both.summary["ledger"]
     check(ledger["dropped"]["duplicate"] > 0, f"no duplicates: {ledger}")
-    equal(ledger["wire"] - ledger["missed"] - ledger["dropped"]["duplicate"] - ledger["dropped"]["late"], ledger["executed"], "frames executed once")
+    equal(ledger["wire"] - ledger["missed"] - ledger["dropped"]["duplicate"] - ledger["dropped"]["late"],
+          ledger["executed"], "frames executed once")
     check(ledger["executed"] <= both.gen["sent"], "a frame was executed twice")
 
 
 def test_late():
     """A window shorter than the delay: what comes after it is not executed, and counted."""
-    both = Both(2, ",rails_order=stream,rails_wait_us=500,rails_window=64", *LOAD, "--stream", "yes", meanwhile=late_start("delay=0.2:30ms"))
+    both = Both(2, ",rails_order=stream,rails_wait_us=500,rails_window=64", *LOAD, "--stream", "yes",
+                meanwhile=late_start("delay=0.2:30ms"))
     ledger = both.summary["ledger"]
     check(ledger["dropped"]["late"] > 0, f"no late frames: {ledger}")
     check(ledger["dropped"]["late"] <= both.port["errors"]["gap"], "a late frame was a gap before")
@@ -262,7 +282,8 @@ def more(run, rail, name, by=200):
     until(run, lambda *rails: rails[rail][name] >= was + by, f"{by} more {name} of rail {rail}")
 
 
-ENDLESS = ("--rate", "2kpps", "--size", "128")  # what comes in the seconds for which a machine stands still fits on a cable
+# what comes in the seconds for which a machine stands still fits on a cable
+ENDLESS = ("--rate", "2kpps", "--size", "128")
 
 
 def test_cut():
@@ -292,7 +313,8 @@ def rc(driver, op, rails, own):
     def spec(_):
         ports = [peers.free_port() for _ in range(rails)]
         base = [f"{driver}:mlx5_{rail},mode=rc,op={op}" for rail in range(rails)]
-        return ("rails:" + "+".join(f"{b},listen=127.0.0.1:{p},peers=127.0.0.0/8,peer_max=4" for b, p in zip(base, ports)) + own,
+        return ("rails:" + "+".join(f"{b},listen=127.0.0.1:{p},peers=127.0.0.0/8,peer_max=4"
+                                    for b, p in zip(base, ports)) + own,
                 "rails:" + "+".join(f"{b},connect=127.0.0.1:{p}" for b, p in zip(base, ports)) + own)
     return spec
 
@@ -335,7 +357,8 @@ def test_rc_loss():
 
 
 def test_rc_cut():
-    """A rail's connection ends in the middle: messages go over the other; what was under way there is flushed, and counted."""
+    """A rail's connection ends in the middle: messages go over the other; what was under way there is flushed, and
+    counted."""
     def meanwhile(cables, run):
         more(run, 1, "rx_frames")
         name = f"gen{Source.serial}"
@@ -344,9 +367,11 @@ def test_rc_cut():
         until(run, lambda _, second: second["outages"] == 1, "the outage")
         more(run, 0, "rx_frames")
         more(run, 1, "rx_frames")
-        equal([rail["outages"] for rail in answer(run, "/spinwire/rails").values()], [0, 1], "outages, before the source leaves")
+        equal([rail["outages"] for rail in answer(run, "/spinwire/rails").values()], [0, 1],
+              "outages, before the source leaves")
     both = Both(2, FRAME, *ENDLESS, endless=True, spec=rc("mlx5", "send", 2, FRAME), meanwhile=meanwhile)
-    check(both.gen["sent"] - both.summary["ledger"]["received"] <= both.gen["ports"][0]["rails"][1]["tx_flushed"], f"messages lost: {both.gen}")
+    check(both.gen["sent"] - both.summary["ledger"]["received"] <= both.gen["ports"][0]["rails"][1]["tx_flushed"],
+          f"messages lost: {both.gen}")
 
 
 def test_raw_ethernet():
@@ -356,7 +381,8 @@ def test_raw_ethernet():
     with app.spinwire(cables, "--handler", "null", "--seconds", "100", "--litmus", "off", port=eth(2, FLOW)) as run:
         run.wait_ready()
         for rail in range(2):
-            peers.run(cables.wrap() + ["raw_ethernet_bw", "--client", "-d", f"mlx5_{rail}", "-F", "-B", "02:73:70:77:0a:02", "-E",
+            peers.run(cables.wrap() + ["raw_ethernet_bw", "--client", "-d", f"mlx5_{rail}", "-F", "-B",
+                                       "02:73:70:77:0a:02", "-E",
                                        "02:73:70:77:0a:01", "-s", "256", "-n", str(frames)], 90)
         app.arrived(run, 2 * frames)
         run.signal(signal.SIGINT)
@@ -372,7 +398,8 @@ def test_tcpreplay():
     veth_test.ip("link", "add", "spw2", "type", "veth", "peer", "name", "spw3")
     for name in ("spw2", "spw3"):
         veth_test.ip("link", "set", name, "arp", "off", "multicast", "off", "up")
-    port = "rails:" + "+".join(f"ethdev:net_af_packet{rail},iface={iface},framecnt=4096" for rail, iface in enumerate(("spw1", "spw3")))
+    port = "rails:" + "+".join(f"ethdev:net_af_packet{rail},iface={iface},framecnt=4096"
+                               for rail, iface in enumerate(("spw1", "spw3")))
     with spwlab.scratch() as folder:
         commands = [[word.replace("spw0", iface) for word in veth_test.tcpreplay(folder)] for iface in ("spw0", "spw2")]
         with spwtest.Run(["--port", port, "--handler", "null", "--executor", "inline", "--litmus", "off"]) as run:
@@ -387,12 +414,15 @@ def test_tcpreplay():
 
 
 def test_testpmd():
-    """Two of dpdk-testpmd, each at the end of one memif rail, send as fast as they can: whatever reached a rail is accounted for."""
+    """Two of dpdk-testpmd, each at the end of one memif rail, send as fast as they can: whatever reached a rail is
+    accounted for."""
     spwtest.need("dpdk-testpmd")
     with spwlab.scratch() as one, spwlab.scratch() as two:
-        with spwtest.memif_peer(one, ["--forward-mode=txonly"]) as (first, _, _), spwtest.memif_peer(two, ["--forward-mode=txonly"]) as (second, _, _):
+        send = ["--forward-mode=txonly"]
+        with spwtest.memif_peer(one, send) as (first, _, _), spwtest.memif_peer(two, send) as (second, _, _):
             port = f"rails:{spwtest.memif_port(first)}+{spwtest.memif_port(second).replace('net_memif0', 'net_memif1')}"
-            with spwtest.Run(["--port", port, "--handler", "null", "--executor", "inline", "--litmus", "off", "--seconds", "3"]) as run:
+            with spwtest.Run(["--port", port, "--handler", "null", "--executor", "inline", "--litmus", "off",
+                              "--seconds", "3"]) as run:
                 summary = run.finish(seconds=3)
     port = judge(summary, 2)
     check(all(rail["rx"]["frames"] > 1000 for rail in port["rails"]), f"hardly any frames: {port}")
@@ -404,7 +434,8 @@ def test_bad_input():
                         ("rails:mlx5:mlx5_0,mode=eth", ["1 rail", "2 to 4"]),
                         ("rails:" + "+".join(["null"] * 5), ["5 rails", "2 to 4"]),
                         ("rails:null+rails:null+null", ["a rail cannot be made of rails"]),
-                        ("rails:mlx5:mlx5_0+verbs:mlx5_1,mode=rc,listen=127.0.0.1:1,peers=127.0.0.1", ["frames", "messages", "mode="])):
+                        ("rails:mlx5:mlx5_0+verbs:mlx5_1,mode=rc,listen=127.0.0.1:1,peers=127.0.0.1",
+                         ["frames", "messages", "mode="])):
         cables = Cables(2)
         with app.spinwire(cables, "--seconds", "1", port=spec) as run:
             check(run.process.wait(60) in (1, 2), f"{spec} was accepted:\n{run.output()}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""--adversary: what it refuses, in one line and before COMMAND runs; docs/060 has the words that --adversary help prints."""
+"""--adversary: what it refuses, in one line and before COMMAND runs; docs/060 has the words that --adversary help
+prints."""
 import os
 import re
 import tempfile
@@ -27,7 +28,8 @@ def refusals(folder):
 
 
 def words():
-    printed = [line.split(None, 1) for line in peers.run(peers.Fabric().argv([], '--adversary', 'help'), 30).strip().splitlines()]
+    printed = [line.split(None, 1) for line in peers.run(peers.Fabric().argv([], '--adversary', 'help'),
+                                                         30).strip().splitlines()]
     with open(os.path.join(peers.ROOT, 'docs', '060-software-connectx.md')) as f:
         section = f.read().split('\n## The adversary', 1)[1].split('\n## ', 1)[0]
     documented = [list(row) for row in re.findall(r'^\| `([a-z-]+)` \| (.*) \|$', section, re.M)]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""afpacket.py pingpong | tags | link | tcpreplay RAW_DV: the cable that is any Linux interface, here a veth pair in a network namespace of
-the test's own. Two NICs on its two ends; a port that follows the interface's link; and frames of a real generator, received by direct verbs."""
+"""afpacket.py pingpong | tags | link | tcpreplay RAW_DV: the cable that is any Linux interface, here a veth pair in a
+network namespace of the test's own. Two NICs on its two ends; a port that follows the interface's link; and frames of a
+real generator, received by direct verbs."""
 import os
 import re
 import socket
@@ -28,7 +29,8 @@ def enter_namespace():
         os.environ['SPW_AFPACKET_NETNS'] = '1'
         os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
     made = subprocess.run('ip link set lo up && ip link add spwa0 mtu 4000 type veth peer name spwa1 mtu 4000 && '
-                          'for i in spwa0 spwa1; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; ip link set $i up; done',
+                          'for i in spwa0 spwa1; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; ip link set $i '
+                          'up; done',
                           shell=True, capture_output=True, check=False)
     if made.returncode:
         peers.skip('no veth: ' + made.stderr.decode().strip())
@@ -37,7 +39,8 @@ def enter_namespace():
 def pingpong(_):
     """RC over the veth pair, the bytes checked; its frames pass the interface."""
     port, deadline = peers.free_port(), time.monotonic() + SECONDS
-    ends = [peers.Fabric(cable=f'afpacket:spwa{i}', extra=['--ip', f'10.9.0.{i + 1}', '--mac', f'02:73:70:77:09:0{i + 1}'])
+    ends = [peers.Fabric(cable=f'afpacket:spwa{i}', extra=['--ip', f'10.9.0.{i + 1}', '--mac',
+                                                           f'02:73:70:77:09:0{i + 1}'])
             for i in range(2)]
     program = ['ibv_rc_pingpong', '-g', '3', '-c', '-n', '500', '-p', str(port)]
     with peers.together():
@@ -55,12 +58,15 @@ def pingpong(_):
 
 
 def tags(_):
-    """The kernel takes VLAN tags off what it hands to a packet socket: the NIC sees customer's and service tags as they were sent."""
+    """The kernel takes VLAN tags off what it hands to a packet socket: the NIC sees customer's and service tags as they
+    were sent."""
     peers.need('ibv_asyncwatch')
-    frames = [RX_MAC + TX_MAC + tag + b'\x88\xb5' + b'tagged'.ljust(60, b'.') for tag in (b'\x81\0\x20\7', b'\x88\xa8\x30\5', b'')]
+    frames = [RX_MAC + TX_MAC + tag + b'\x88\xb5' + b'tagged'.ljust(60, b'.')
+              for tag in (b'\x81\0\x20\7', b'\x88\xa8\x30\5', b'')]
     with tempfile.TemporaryDirectory() as folder, peers.together():
         trace = os.path.join(folder, 'trace')
-        fabric = peers.Fabric(cable='afpacket:spwa0', extra=['--mac', ':'.join(f'{b:02x}' for b in RX_MAC), '--trace', trace])
+        fabric = peers.Fabric(cable='afpacket:spwa0', extra=['--mac', ':'.join(f'{b:02x}' for b in RX_MAC), '--trace',
+                                                             trace])
         watch = peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), 'watch', peers.env(), tty=True)
         watch.wait_for('event FD', time.monotonic() + SECONDS)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:

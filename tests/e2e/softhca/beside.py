@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The software ConnectX inside a machine that has a real RDMA device: tools/with-softhca in the guest of tools/rxe-guest, whose kernel
-has an rxe0. beside_guest.sh does the work and names each phase."""
+"""The software ConnectX inside a machine that has a real RDMA device: tools/with-softhca in the guest of
+tools/rxe-guest, whose kernel has an rxe0. beside_guest.sh does the work and names each phase."""
 import os
 
 import guest
 import peers
 
-PHASES = ['plain', 'emulated_first', 'emulated_named', 'untouched', 'both_listed', 'five_listed', 'side_by_side', 'real_under_the_library',
+PHASES = ['plain', 'emulated_first', 'emulated_named', 'untouched', 'both_listed', 'five_listed', 'side_by_side',
+          'real_under_the_library',
           'same_name']
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each card of --as as ibv_devinfo -v and /sys show it: the values of the table in docs/060, which this test reads, so that the
-table is true. ethtool's statistics of the physical port are absent on a function that has none."""
+"""Each card of --as as ibv_devinfo -v and /sys show it: the values of the table in docs/060, which this test reads, so
+that the table is true. ethtool's statistics of the physical port are absent on a function that has none."""
 import os
 import re
 import sys
@@ -9,8 +9,10 @@ import sys
 import peers
 
 DOC = os.path.join(peers.ROOT, 'docs', '060-software-connectx.md')
-SHOW = ('ibv_devinfo -v; d=$(ls -d /sys/class/infiniband/* | head -1); p=$(realpath $d/device); case $p in *sf*) p=${p%/*};; esac; '
-        'echo width $(cat $p/current_link_width) speed $(cat $p/current_link_speed) rate $(cat $d/ports/1/rate) device $(cat $p/device)')
+SHOW = ('ibv_devinfo -v; d=$(ls -d /sys/class/infiniband/* | head -1); p=$(realpath $d/device); case $p in *sf*) '
+        'p=${p%/*};; esac; '
+        'echo width $(cat $p/current_link_width) speed $(cat $p/current_link_speed) rate $(cat $d/ports/1/rate) device '
+        '$(cat $p/device)')
 
 
 def table():
@@ -31,7 +33,8 @@ def seen(card):
     text = peers.run(peers.Fabric(extra=['--as', card]).argv(['sh', '-c', SHOW]), 60)
     gts = float(one(text, r'speed ([\d.]+) GT/s'))
     clock = one(text, r'hca_core_clock:\s*(\d+)kHZ')
-    return {'PCI device': one(text, r'device (0x\w+)'), 'firmware': one(text, r'fw_ver:\s*(\S+)'), 'Gb/s': one(text, r'rate (\d+)'),
+    return {'PCI device': one(text, r'device (0x\w+)'), 'firmware': one(text, r'fw_ver:\s*(\S+)'),
+            'Gb/s': one(text, r'rate (\d+)'),
             'PCIe': f'Gen{ {8: 3, 16: 4, 32: 5}[gts]} x{one(text, r"width (.+?) speed")}',
             'clock': f'{clock} kHz' if clock else '-', 'RSS': one(text, r'indirection_table_size:\s*(\d+)'),
             'QPs': one(text, r'max_qp:\s*(\d+)')}
@@ -50,7 +53,9 @@ def main():
         if wrong:
             raise peers.Failed(f'{card}: {", ".join(wrong)}')
     for card, phy in (('cx5', True), ('vf', False), ('sf', False)):
-        argv = peers.Fabric(extra=['--as', card, '--netdev', 'lo']).argv([sys.executable, os.path.join(os.path.dirname(__file__), 'ethtool.py'), 'inside'])
+        argv = peers.Fabric(extra=['--as', card, '--netdev', 'lo']).argv([sys.executable,
+                                                                          os.path.join(os.path.dirname(__file__),
+                                                                                       'ethtool.py'), 'inside'])
         if ('rx_packets_phy' in peers.run(argv, 60)) != phy:
             raise peers.Failed(f'{card}: rx_packets_phy {"is missing" if phy else "is there"}')
 

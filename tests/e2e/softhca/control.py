@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control socket's name, mode and clients: it is its user's alone; a killed process's is taken over, a live one's is not, and a client that never reads
-does not hold the program's end."""
+"""The control socket's name, mode and clients: it is its user's alone; a killed process's is taken over, a live one's
+is not, and a client that never reads does not hold the program's end."""
 import os
 import socket
 import subprocess

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""counters.py: perftest's own report of the port's counters (it keeps the files open and reads them again) against what it
-sent, and the trace of the same run as tshark's RoCE dissector reads it: the frames, and a record of each WQE and CQE."""
+"""counters.py: perftest's own report of the port's counters (it keeps the files open and reads them again) against what
+it sent, and the trace of the same run as tshark's RoCE dissector reads it: the frames, and a record of each WQE and
+CQE."""
 import os
 import re
 import subprocess
@@ -12,7 +13,8 @@ import peers
 
 MESSAGES, BYTES, SECONDS = 1000, 1024, 90
 PATIENT = '20'  # 4.096 us * 2^20 until an unacknowledged request is repeated: a busy machine repeats none
-NAMES = ['counters/port_xmit_packets', 'counters/port_rcv_packets', 'counters/unicast_xmit_packets', 'hw_counters/rx_write_requests',
+NAMES = ['counters/port_xmit_packets', 'counters/port_rcv_packets', 'counters/unicast_xmit_packets',
+         'hw_counters/rx_write_requests',
          'hw_counters/out_of_sequence', 'hw_counters/local_ack_timeout_err']
 WRITE_ONLY, ACKNOWLEDGE = '10', '17' # BTH opcodes
 
@@ -31,7 +33,8 @@ def must_be(what, got, want):
 
 
 def tshark(path, which, *fields):
-    text = subprocess.run(['tshark', '-r', path, '-Y', which, '-T', 'fields', *(word for field in fields for word in ('-e', field))],
+    text = subprocess.run(['tshark', '-r', path, '-Y', which, '-T', 'fields',
+                           *(word for field in fields for word in ('-e', field))],
                           check=True, capture_output=True, text=True).stdout
     return [line.split('\t') for line in text.splitlines()]
 
@@ -52,7 +55,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         trace = os.path.join(folder, 'trace.pcapng')
         fabric = peers.Fabric()
-        program = ['ib_write_bw', '-F', '-x', peers.roce_gid(fabric), '-s', str(BYTES), '-m', str(BYTES), '-n', str(MESSAGES),
+        program = ['ib_write_bw', '-F', '-x', peers.roce_gid(fabric), '-s', str(BYTES), '-m', str(BYTES), '-n',
+                   str(MESSAGES),
                    '-u', PATIENT, f'--report-counters={",".join(NAMES)}']
         server, client = map(reported, peers.pair(fabric, program, time.monotonic() + SECONDS))
         acks = client[1]

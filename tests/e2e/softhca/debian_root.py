@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Debian 12 with nothing but git, made by debootstrap from where this machine has its packages from, for tests that begin there.
-Needs root and the network; all mounts are in a namespace that ends with the test."""
+"""A Debian 12 with nothing but git, made by debootstrap from where this machine has its packages from, for tests that
+begin there. Needs root and the network; all mounts are in a namespace that ends with the test."""
 import contextlib
 import os
 import re
@@ -30,7 +30,8 @@ def enter_namespace():
 
 def mirror():
     """The archive that this machine has Debian 12 from."""
-    for line in output('apt-get', 'indextargets', '--format', '$(CODENAME) $(COMPONENT) $(REPO_URI)', 'Created-By: Packages').splitlines():
+    for line in output('apt-get', 'indextargets', '--format', '$(CODENAME) $(COMPONENT) $(REPO_URI)',
+                       'Created-By: Packages').splitlines():
         codename, component, uri = line.split(' ', 2)
         if (codename, component) == ('bookworm', 'main'):
             return uri.rstrip('/')
@@ -46,7 +47,8 @@ def proxies():
 def make_root(root, uri, proxy):
     env = {**peers.env(), **{f'{scheme}_proxy': where for scheme, where in proxy.items()}}
     include = 'git,ca-certificates' if uri.startswith('https:') else 'git'
-    proc = peers.Proc(['debootstrap', '--variant=minbase', '--include=' + include, 'bookworm', root, uri], 'debootstrap', env)
+    proc = peers.Proc(['debootstrap', '--variant=minbase', '--include=' + include, 'bookworm', root, uri],
+                      'debootstrap', env)
     status = proc.wait(time.monotonic() + 600)
     if status and re.search('Failed getting release file|Connection|resolve', proc.output()):
         peers.skip('no network: ' + proc.output().strip().splitlines()[-1])
@@ -54,7 +56,8 @@ def make_root(root, uri, proxy):
         raise peers.Failed('debootstrap failed')
     with open(f'{root}/etc/apt/apt.conf.d/00proxy', 'w', encoding='ascii') as f:
         f.writelines(f'Acquire::{scheme}::Proxy "{where}";\n' for scheme, where in proxy.items())
-    subprocess.run(['git', '-c', 'safe.directory=*', 'clone', '-q', '--bare', peers.ROOT, f'{root}/srv/spinwire.git'], check=True)
+    subprocess.run(['git', '-c', 'safe.directory=*', 'clone', '-q', '--bare', peers.ROOT, f'{root}/srv/spinwire.git'],
+                   check=True)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What unmodified tools report about the device: one mlx5 device, its port up, the GIDs of a RoCE port; with
---as dgx-spark the four names of that machine, in two PCI domains; and each option that changes what a device reports."""
+--as dgx-spark the four names of that machine, in two PCI domains; and each option that changes what a device
+reports."""
 import re
 
 import peers
@@ -37,7 +38,8 @@ def main():
     text = peers.run(peers.Fabric().argv(['ibv_devinfo', '-v']), 60)
     print(text)
     for want in (r'hca_id:\s*mlx5_0', r'state:\s*PORT_ACTIVE', r'link_layer:\s*Ethernet', r'transport:\s*InfiniBand',
-                 r'vendor_id:\s*0x02c9', r'GID\[\s*\d+\]:\s*::ffff:[\d.]+, RoCE v2', r'GID\[\s*\d+\]:\s*fe80:[0-9a-f:]+, RoCE v2',
+                 r'vendor_id:\s*0x02c9', r'GID\[\s*\d+\]:\s*::ffff:[\d.]+, RoCE v2',
+                 r'GID\[\s*\d+\]:\s*fe80:[0-9a-f:]+, RoCE v2',
                  r'phys_state:\s*LINK_UP', r'max_mtu:\s*4096'):
         if not re.search(want, text):
             raise peers.Failed(f'ibv_devinfo -v does not say {want}')
@@ -48,7 +50,8 @@ def main():
     print(spark)
     if listed(spark)[:4] != ['rocep1s0f0', 'rocep1s0f1', 'roceP2p1s0f0', 'roceP2p1s0f1']:
         raise peers.Failed('not the four devices of --as dgx-spark in their order')
-    names = peers.run(peers.Fabric(extra=['--as', 'dgx-spark']).argv(['sh', '-c', 'realpath /sys/class/infiniband/*']), 60)
+    names = peers.run(peers.Fabric(extra=['--as', 'dgx-spark']).argv(['sh', '-c', 'realpath /sys/class/infiniband/*']),
+                      60)
     domains = {name: domain for domain, name in re.findall(r'/sys/devices/pci(\w+):.*/infiniband/(\w+)', names)}
     if len(domains) != 4 or len(set(domains.values())) != 2 or domains['rocep1s0f0'] == domains['roceP2p1s0f0']:
         raise peers.Failed(f'not in two PCI domains: {domains}')

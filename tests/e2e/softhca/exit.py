@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""exit.py PROGRAM malloc|verbs: a program whose signal handler calls exit() ends at once, whatever the signal interrupted, and
-leaves neither a folder nor a cable."""
+"""exit.py PROGRAM malloc|verbs: a program whose signal handler calls exit() ends at once, whatever the signal
+interrupted, and leaves neither a folder nor a cable."""
 import glob
 import os
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""fault.py TEST [PROGRAM]: faults on purpose, observed from outside: by programs of the distribution, the fault log and what
-is left in /dev/shm."""
+"""fault.py TEST [PROGRAM]: faults on purpose, observed from outside: by programs of the distribution, the fault log and
+what is left in /dev/shm."""
 import contextlib
 import os
 import re
@@ -27,7 +27,8 @@ def link(program):
     for devices, what in (('2', 'cable'), ('3', 'switch')):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, 'control')
-            print(peers.run(peers.Fabric([], ['--control', path, '--devices', devices]).argv([program, path, what]), SECONDS))
+            print(peers.run(peers.Fabric([], ['--control', path, '--devices', devices]).argv([program, path, what]),
+                            SECONDS))
 
 
 def frames_log(program, folder, seed):
@@ -39,7 +40,8 @@ def frames_log(program, folder, seed):
     with peers.together():
         rx = peers.Proc(fabric.argv([program, 'rx', '1000000', '64', '1000']), 'rx', peers.env())
         rx.wait_for('ready', deadline)
-        tx = peers.Proc(fabric.argv([program, 'tx', '3008', '64'], '--fault', faults, '--seed', str(seed)), 'tx', peers.env())
+        tx = peers.Proc(fabric.argv([program, 'tx', '3008', '64'], '--fault', faults, '--seed', str(seed)), 'tx',
+                        peers.env())
         tx.wait(deadline)
         rx.wait(deadline)
     with open(log, encoding='ascii') as file:
@@ -63,7 +65,8 @@ def same_seed_same_faults(program):
 
 def delay(_):
     fabric = peers.Fabric(['delay=0.2:300us'])
-    out = peers.pair(fabric, ['ibv_rc_pingpong', '-g', peers.roce_gid(fabric), '-c', '-s', '512', '-n', '500'], time.monotonic() + SECONDS)
+    out = peers.pair(fabric, ['ibv_rc_pingpong', '-g', peers.roce_gid(fabric), '-c', '-s', '512', '-n', '500'],
+                     time.monotonic() + SECONDS)
     us = float(re.search(r'= ([\d.]+) usec/iter', out[1]).group(1))
     print(us, 'us per iteration')
     if us < 60: # two messages and their ACKs; a fifth of the messages takes 300 us longer
@@ -81,7 +84,8 @@ def async_events(_):
 
 
 def running_pair(folder, args, server_options=()):
-    """ib_send_bw between two processes, each with a control socket; (fabric, server, client, their sockets, deadline)."""
+    """ib_send_bw between two processes, each with a control socket; (fabric, server, client, their sockets,
+    deadline)."""
     fabric, port, deadline = peers.Fabric(), peers.free_port(), time.monotonic() + SECONDS
     program = [*args, '-F', '-x', peers.roce_gid(fabric), '-p', str(port)]
     paths = [os.path.join(folder, name) for name in ('server', 'client')]
@@ -110,19 +114,23 @@ def while_running(_):
     """ib_send_bw goes on through a link that goes down and a receiver that is not ready."""
     peers.need('ib_send_bw')
     with tempfile.TemporaryDirectory() as folder, peers.together():
-        _, server, client, (at_server, at_client), deadline = running_pair(folder, ['ib_send_bw', '-s', '4096', '-D', '6'])
+        _, server, client, (at_server, at_client), deadline = running_pair(folder, ['ib_send_bw', '-s', '4096', '-D',
+                                                                                    '6'])
         moving(at_client, deadline)
-        for control, fault in ((at_client, 'link-down=100ms'), (at_server, 'link-down=100ms'), (at_server, 'rnr=100ms')):
+        for control, fault in ((at_client, 'link-down=100ms'), (at_server, 'link-down=100ms'),
+                               (at_server, 'rnr=100ms')):
             peers.spwlab.nic_ask(control, fault)
             moving(at_client, deadline)
         peers.both_end(client, server, deadline=deadline)
 
 
 def no_core(_):
-    """A peer whose NIC thread is away for longer than all retries take (-u 9: 2 + 7 * 8.4 ms) is not one that does not answer."""
+    """A peer whose NIC thread is away for longer than all retries take (-u 9: 2 + 7 * 8.4 ms) is not one that does not
+    answer."""
     peers.need('ib_send_bw')
     with tempfile.TemporaryDirectory() as folder, peers.together():
-        _, server, client, (_, at_client), deadline = running_pair(folder, ['ib_send_bw', '-s', '4096', '-u', '9', '-D', '5'])
+        _, server, client, (_, at_client), deadline = running_pair(folder, ['ib_send_bw', '-s', '4096', '-u', '9', '-D',
+                                                                            '5'])
         moving(at_client, deadline)
         for _ in range(5):
             os.killpg(server.p.pid, signal.SIGSTOP)
@@ -176,6 +184,7 @@ def stale_files_go(_):
             raise peers.Failed(f'{live.shm_path()} was in use and is gone')
 
 
-TESTS = {test.__name__: test for test in (on_request, link, same_seed_same_faults, delay, async_events, while_running, no_core, killed_peer,
+TESTS = {test.__name__: test for test in (on_request, link, same_seed_same_faults, delay, async_events, while_running,
+                                          no_core, killed_peer,
                                           stale_files_go)}
 peers.main(lambda: TESTS[sys.argv[1]](*(sys.argv[2:] or [None])))

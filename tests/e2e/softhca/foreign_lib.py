@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""with-softhca in a folder that all users share: the library of a build folder that is another user's is not preloaded, however new it is."""
+"""with-softhca in a folder that all users share: the library of a build folder that is another user's is not preloaded,
+however new it is."""
 import os
 import shutil
 import subprocess
@@ -22,7 +23,8 @@ def library(tree, build, owner):
 
 def preloaded(tool):
     env = {key: value for key, value in os.environ.items() if key != 'SPW_SOFTHCA_LIB'}
-    return subprocess.run([tool, 'cat', '/proc/self/maps'], env=env, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([tool, 'cat', '/proc/self/maps'], env=env, capture_output=True, text=True, check=False,
+                          timeout=60)
 
 
 def main():

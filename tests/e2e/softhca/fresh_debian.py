@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Debian 12 with nothing but git: the project is cloned there and `tools/with-softhca ibv_devinfo` must show a device within two
-minutes, with all that it installs and builds. What is judged is the last commit."""
+"""A Debian 12 with nothing but git: the project is cloned there and `tools/with-softhca ibv_devinfo` must show a device
+within two minutes, with all that it installs and builds. What is judged is the last commit."""
 import re
 import time
 

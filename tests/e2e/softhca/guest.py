@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The virtual machine of tools/rxe-guest, whose kernel has an rxe0, and the software ConnectX outside that shares a wire with it."""
+"""The virtual machine of tools/rxe-guest, whose kernel has an rxe0, and the software ConnectX outside that shares a
+wire with it."""
 import glob
 import os
 import re
@@ -27,11 +28,14 @@ def need():
 
 
 def start(job, seconds, folder=None, forward=None, carry=()):
-    """Boots it for JOB, a shell command; with a wire to host() if there is a folder for its two ends, a TCP port into it, and files of
-    this machine."""
-    wire = ['--frames', f'{folder}/guest,{folder}/host', '--ip', IP, '--mac', MAC, '--neighbour', f'{HOST_IP}={HOST_MAC}']
-    return peers.Proc([TOOL, 'run', *(wire if folder else []), *(['--forward', f'{forward}={forward}'] if forward else []),
-                       *(word for file in carry for word in ('--carry', file)), '--seconds', str(int(seconds)), job], 'guest', peers.env())
+    """Boots it for JOB, a shell command; with a wire to host() if there is a folder for its two ends, a TCP port into
+    it, and files of this machine."""
+    wire = ['--frames', f'{folder}/guest,{folder}/host', '--ip', IP, '--mac', MAC, '--neighbour',
+            f'{HOST_IP}={HOST_MAC}']
+    return peers.Proc([TOOL, 'run', *(wire if folder else []),
+                       *(['--forward', f'{forward}={forward}'] if forward else []),
+                       *(word for file in carry for word in ('--carry', file)), '--seconds', str(int(seconds)), job],
+                      'guest', peers.env())
 
 
 def host(argv, folder, name='host'):
@@ -41,17 +45,21 @@ def host(argv, folder, name='host'):
 
 
 def softhca():
-    """What the software ConnectX needs inside the guest: itself, libmlx5, and the file that makes libibverbs load it."""
+    """What the software ConnectX needs inside the guest: itself, libmlx5, and the file that makes libibverbs load
+    it."""
     library = os.environ['SPW_SOFTHCA_LIB']
-    where = subprocess.run(['pkg-config', '--variable=libdir', 'libibverbs'], capture_output=True, text=True, check=True).stdout.strip()
+    where = subprocess.run(['pkg-config', '--variable=libdir', 'libibverbs'], capture_output=True, text=True,
+                           check=True).stdout.strip()
     found = glob.glob(f'{where}/libibverbs/libmlx5-rdmav*.so')
     if not found:
         peers.skip('no libmlx5 (ibverbs-providers)')
-    return [WITH_SOFTHCA, library, os.path.join(os.path.dirname(library), 'softhca-check'), *found, '/etc/libibverbs.d/mlx5.driver']
+    return [WITH_SOFTHCA, library, os.path.join(os.path.dirname(library), 'softhca-check'), *found,
+            '/etc/libibverbs.d/mlx5.driver']
 
 
 def phases(names, argv, carry):
-    """Runs a script of the shell, whose words are argv, in the guest. Each phase of it prints "PHASE NAME ok", or what went wrong."""
+    """Runs a script of the shell, whose words are argv, in the guest. Each phase of it prints "PHASE NAME ok", or what
+    went wrong."""
     with peers.together():
         vm = start('sh ' + shlex.join(argv), SECONDS, carry=carry)
         vm.wait(time.monotonic() + SECONDS + 20)

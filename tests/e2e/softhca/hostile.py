@@ -16,7 +16,8 @@ import peers
 def frames(corpus, seed):
     rng = random.Random(seed)
     with tarfile.open(corpus) as archive:
-        kept = [archive.extractfile(member).read() for member in archive if member.name.startswith('seeds/') and member.isfile()]
+        kept = [archive.extractfile(member).read() for member in archive if member.name.startswith('seeds/')
+                and member.isfile()]
     while True:
         frame = bytearray(rng.choice(kept))
         kind = rng.randrange(6)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""--nic-cpu: the NIC thread runs on that core and no other; a core that does not exist is refused with a text. Without work it naps,
-and reports that over the control socket."""
+"""--nic-cpu: the NIC thread runs on that core and no other; a core that does not exist is refused with a text. Without
+work it naps, and reports that over the control socket."""
 import glob
 import os
 import tempfile
@@ -52,7 +52,8 @@ def main():
         try:
             watch.wait_for(lambda pid=watch.p.pid: allowed(pid, 'softhca-nic'), time.monotonic() + SECONDS)
             if allowed(watch.p.pid, 'softhca-nic') != str(cpu):
-                raise peers.Failed(f'the NIC thread may run on {allowed(watch.p.pid, "softhca-nic")}, not only on {cpu}')
+                raise peers.Failed(f'the NIC thread may run on {allowed(watch.p.pid, "softhca-nic")}, not only on '
+                                   f'{cpu}')
         finally:
             peers.report(watch)
             peers.stop_all()

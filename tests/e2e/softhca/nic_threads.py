@@ -11,7 +11,8 @@ import peers
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'control')
-        print(peers.run(peers.Fabric([], ['--control', path, '--nic-threads', sys.argv[2]]).argv([sys.argv[1], path, sys.argv[2]]), 200))
+        print(peers.run(peers.Fabric([], ['--control', path, '--nic-threads',
+                                          sys.argv[2]]).argv([sys.argv[1], path, sys.argv[2]]), 200))
 
 
 peers.main(main)

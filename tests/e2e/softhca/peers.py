@@ -20,7 +20,8 @@ import spwlab  # noqa: E402  (found by the line above)
 import strict  # noqa: E402
 
 SKIP = 77
-# A line of perftest's table: bytes, iterations, two results. They are no numbers where it could not measure the CPU's clock, which
+# A line of perftest's table: bytes, iterations, two results. They are no numbers where it could not measure the CPU's
+# clock, which
 # happens on a busy machine ("Correlation coefficient"); with -F it goes on then, without it it fails.
 PERFTEST_ROW = r'^ *(\d+) +(\d+) +(-?nan|inf|[\d.]+) +(-?nan|inf|[\d.]+)'
 _alive = []
@@ -88,8 +89,9 @@ def listening(port):
 
 
 class Proc:
-    """A child in its own process group, its output kept in a file (or read from a terminal). Not in a session of its own: Linux
-    groups tasks by session for scheduling, and spinners of one group can starve those of another for seconds (docs/050)."""
+    """A child in its own process group, its output kept in a file (or read from a terminal). Not in a session of its
+    own: Linux groups tasks by session for scheduling, and spinners of one group can starve those of another for seconds
+    (docs/050)."""
 
     def __init__(self, argv, name, env=None, tty=False, stdin=None):
         self.name, self.argv = name, argv
@@ -187,8 +189,8 @@ def together():
 
 
 class Fabric:
-    """One private cable; argv() is the command line that plugs a program into it. Every NIC has the adversary of the seed in
-    $SPW_TEST_ADVERSARY, if there is one."""
+    """One private cable; argv() is the command line that plugs a program into it. Every NIC has the adversary of the
+    seed in $SPW_TEST_ADVERSARY, if there is one."""
     count = 0
 
     def __init__(self, faults=(), extra=(), cable=None):
@@ -220,8 +222,8 @@ class Fabric:
 
 
 def card(*without):
-    """Options for the card that $SPW_TEST_CARD names, or `without` if it names none. Four fixed functions are mlx5_0 to mlx5_3, and
-    their interfaces have the MTU that the tests' slots hold."""
+    """Options for the card that $SPW_TEST_CARD names, or `without` if it names none. Four fixed functions are mlx5_0 to
+    mlx5_3, and their interfaces have the MTU that the tests' slots hold."""
     name = os.environ.get('SPW_TEST_CARD')
     if name == 'dgx-spark':
         return ['--as', name, '--name', 'mlx5_0,mlx5_1,mlx5_2,mlx5_3', '--mtu', '1500']

@@ -20,9 +20,10 @@ def one(fabric, program, seconds):
 
 
 def lost_the_last_ack(why):
-    """One side has all it wanted and is gone; the ACK of the other's last message was among the lost frames. That is so on
-    any fabric that loses frames: these programs do not tear down their connection."""
-    return any(status == 0 for status, _ in why.ends) and any('transport retry counter exceeded' in text for _, text in why.ends)
+    """One side has all it wanted and is gone; the ACK of the other's last message was among the lost frames. That is so
+    on any fabric that loses frames: these programs do not tear down their connection."""
+    return any(status == 0 for status, _ in why.ends) and any('transport retry counter exceeded' in text
+                                                              for _, text in why.ends)
 
 
 def under_faults(fabric, program, seconds):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""raw_dv.py PROGRAM FRAMES BYTES: numbered raw frames through hand-written WQEs and CQEs, one process to another. No frame may
-be wrong or out of order; some must come (an overrun receiver loses frames, as a card would)."""
+"""raw_dv.py PROGRAM FRAMES BYTES: numbered raw frames through hand-written WQEs and CQEs, one process to another. No
+frame may be wrong or out of order; some must come (an overrun receiver loses frames, as a card would)."""
 import re
 import sys
 import time

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a NIC does about a cable that it cannot share: the address of another one is refused with a text that names whose it is, in
-no time; a file that is cut under two programs takes their link down, and ends neither of them."""
+"""What a NIC does about a cable that it cannot share: the address of another one is refused with a text that names
+whose it is, in no time; a file that is cut under two programs takes their link down, and ends neither of them."""
 import os
 import re
 import time
@@ -19,7 +19,8 @@ def server(fabric, *more):
 
 
 def refused(fabric, *more):
-    proc = peers.Proc(fabric.argv(['ibv_rc_pingpong', '-g', '3', '-p', str(peers.free_port())], *more), 'second', peers.env())
+    proc = peers.Proc(fabric.argv(['ibv_rc_pingpong', '-g', '3', '-p', str(peers.free_port())], *more), 'second',
+                      peers.env())
     status, text = proc.wait(time.monotonic() + PROMPT_S), proc.output()
     print(text)
     if status <= 0:
@@ -46,7 +47,8 @@ def same_address():
 
 def cut_file():
     fabric = peers.Fabric()
-    watch = [peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), f'watch {i}', peers.env(), tty=True) for i in range(2)]
+    watch = [peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), f'watch {i}', peers.env(), tty=True)
+             for i in range(2)]
     for proc in watch:
         proc.wait_for('async event FD', time.monotonic() + 30)
     os.truncate(fabric.shm_path(), 0)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spark.py PROGRAM GROUP [OPTION VALUE]...: a group of spark_test under --as dgx-spark, with the options that it wants."""
+"""spark.py PROGRAM GROUP [OPTION VALUE]...: a group of spark_test under --as dgx-spark, with the options that it
+wants."""
 import os
 import sys
 import tempfile

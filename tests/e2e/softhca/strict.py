@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The strict rules of the software ConnectX (docs/060). Every program that a test starts, whoever starts it and wherever its output
-goes, appends to one file what a card would not forgive; a test that imports this fails if something is there at its end."""
+"""The strict rules of the software ConnectX (docs/060). Every program that a test starts, whoever starts it and
+wherever its output goes, appends to one file what a card would not forgive; a test that imports this fails if something
+is there at its end."""
 import atexit
 import os
 import shutil

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""testpmd.py [--comp 0|1] [--mprq] [--queues N] [--frames N] [--size BYTES]: dpdk-testpmd of the distribution with its own net_mlx5 PMD on
-both ends of a cable, one sending, one receiving, in a network namespace of their own. The receiver must count
-as many good frames as asked for, and no error; the NIC's own counters must agree."""
+"""testpmd.py [--comp 0|1] [--mprq] [--queues N] [--frames N] [--size BYTES]: dpdk-testpmd of the distribution with its
+own net_mlx5 PMD on both ends of a cable, one sending, one receiving, in a network namespace of their own. The receiver
+must count as many good frames as asked for, and no error; the NIC's own counters must agree."""
 import argparse
 import atexit
 import os
@@ -40,11 +40,15 @@ class Testpmd:
     def __init__(self, fabric, name, netdev, comp, queues, cores, mprq=False):
         self.folder = tempfile.mkdtemp()
         lcores = f'0@{cores[0]},1@{cores[1]}'
-        argv = ['dpdk-testpmd', '--log-level=pmd.net.mlx5:debug', '--no-huge', '-m', '256', '--no-telemetry', '--file-prefix', f'spw{os.getpid()}{name}',
-                '--lcores', lcores, '-a', f'{PCI},dv_flow_en=0,rxq_cqe_comp_en={comp}{MPRQ if mprq else ""}', '--', '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
-                f'--txq={queues}', '--total-num-mbufs=16384', '--rxd=1024', '--txd=1024', '--disable-rss' if queues == 1 else
+        argv = ['dpdk-testpmd', '--log-level=pmd.net.mlx5:debug', '--no-huge', '-m', '256', '--no-telemetry',
+                '--file-prefix', f'spw{os.getpid()}{name}',
+                '--lcores', lcores, '-a', f'{PCI},dv_flow_en=0,rxq_cqe_comp_en={comp}{MPRQ if mprq else ""}', '--',
+                '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
+                f'--txq={queues}', '--total-num-mbufs=16384', '--rxd=1024', '--txd=1024',
+                '--disable-rss' if queues == 1 else
                 '--rss-ip']
-        atexit.register(shutil.rmtree, spwtel.runtime_folder(argv[argv.index('--file-prefix') + 1]), ignore_errors=True) # EAL leaves it
+        # EAL leaves it
+        atexit.register(shutil.rmtree, spwtel.runtime_folder(argv[argv.index('--file-prefix') + 1]), ignore_errors=True)
         self.proc = peers.Proc(fabric.argv(argv, '--netdev', netdev), name, peers.env(), tty=True,
                                stdin=subprocess.PIPE)
 

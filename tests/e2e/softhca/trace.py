@@ -35,7 +35,8 @@ def must_be(got, want):
 
 def two_devices(folder):
     path = os.path.join(folder, 'one.pcapng')
-    proc = peers.Proc(peers.Fabric(extra=['--devices', '2', '--trace', path]).argv(['ibv_devinfo']), 'two devices', peers.env())
+    proc = peers.Proc(peers.Fabric(extra=['--devices', '2', '--trace', path]).argv(['ibv_devinfo']), 'two devices',
+                      peers.env())
     with peers.together():
         proc.wait(time.monotonic() + 60)
         must_be(sorted(glob.glob(path + '*')), [path, f'{path}.mlx5_1.{proc.p.pid}'])
@@ -43,7 +44,8 @@ def two_devices(folder):
 
 def two_processes(folder):
     path = os.path.join(folder, 'pair.pcapng')
-    peers.pair(peers.Fabric(extra=['--trace', path]), ['ibv_rc_pingpong', '-g', '3', '-n', '100'], time.monotonic() + 60)
+    peers.pair(peers.Fabric(extra=['--trace', path]), ['ibv_rc_pingpong', '-g', '3', '-n', '100'],
+               time.monotonic() + 60)
     found = sorted(glob.glob(path + '*'))
     if len(found) != 2 or found[0] != path or not found[1].startswith(path + '.mlx5_0.'):
         raise peers.Failed(f'traces of two processes: {found}')
@@ -53,7 +55,8 @@ def two_processes(folder):
 
 
 def a_folder(folder):
-    proc = peers.Proc(peers.Fabric(extra=['--devices', '2', '--trace', folder]).argv(['ibv_devinfo']), 'folder', peers.env())
+    proc = peers.Proc(peers.Fabric(extra=['--devices', '2', '--trace', folder]).argv(['ibv_devinfo']), 'folder',
+                      peers.env())
     with peers.together():
         proc.wait(time.monotonic() + 60)
         must_be(sorted(glob.glob(folder + '/*')), [f'{folder}/mlx5_{i}-{proc.p.pid}.pcapng' for i in (0, 1)])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ucx.py [--fault F]... [--option O=V]... [--rails N] TRANSPORT PROGRAM [ARGS]: UCX between two software ConnectXs. PROGRAM is
-ucx_perftest, or io_demo, which checks every byte. UCX writes its WQEs and doorbells itself (rc_mlx5, ud_mlx5): what a card would
-not forgive fails the test. Of the bytes of io_demo each rail must carry its share."""
+"""ucx.py [--fault F]... [--option O=V]... [--rails N] TRANSPORT PROGRAM [ARGS]: UCX between two software ConnectXs.
+PROGRAM is ucx_perftest, or io_demo, which checks every byte. UCX writes its WQEs and doorbells itself (rc_mlx5,
+ud_mlx5): what a card would not forgive fails the test. Of the bytes of io_demo each rail must carry its share."""
 import argparse
 import os
 import re
@@ -17,8 +17,8 @@ IO_DEMO = ('-q', '-o', 'read,write', '-d', f'64:{OP_MAX}', '-k', '100000')
 
 
 def settings(opt):
-    """UCX's environment: this transport, on these rails. RC connects by UD; io_demo connects by TCP. What is lost is sent again soon; a
-    peer whose NIC thread got no core for longer than all retries take must not count as gone."""
+    """UCX's environment: this transport, on these rails. RC connects by UD; io_demo connects by TCP. What is lost is
+    sent again soon; a peer whose NIC thread got no core for longer than all retries take must not count as gone."""
     is_rc, by_tcp = opt.transport.startswith('rc'), opt.program[0] == 'io_demo'
     return {'UCX_TLS': ','.join([opt.transport, *['ud_mlx5:aux'] * is_rc, *['tcp'] * by_tcp]),
             'UCX_NET_DEVICES': ','.join([*[f'mlx5_{n}:1' for n in range(opt.rails)], *['lo'] * by_tcp]),
@@ -41,7 +41,8 @@ def perftest(fabric, opt):
 
 def carried(folder, rail):
     """Bytes in the trace of that rail."""
-    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.startswith(f'mlx5_{rail}-'))
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)
+               if name.startswith(f'mlx5_{rail}-'))
 
 
 def io_demo(fabric, opt):
@@ -50,7 +51,8 @@ def io_demo(fabric, opt):
     with tempfile.TemporaryDirectory(prefix='spw-') as folder, peers.together():
         server = peers.Proc(fabric.argv(program), 'server', peers.env())
         server.wait_for(lambda: peers.listening(port), deadline)
-        client = peers.Proc(fabric.argv([*program, '-i', str(OPS), '127.0.0.1'], '--trace', folder), 'client', peers.env())
+        client = peers.Proc(fabric.argv([*program, '-i', str(OPS), '127.0.0.1'], '--trace', folder), 'client',
+                            peers.env())
         client.wait(deadline)
         check(server.output() + client.output())
         if "exit with status 'OK'" not in client.output():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""under.py [--fault F]... [--option O=V]... [--says REGEX] PROGRAM [ARGS]: one program under tools/with-softhca. --says: what its
-output must hold. The program may break strict rules."""
+"""under.py [--fault F]... [--option O=V]... [--says REGEX] PROGRAM [ARGS]: one program under tools/with-softhca.
+--says: what its output must hold. The program may break strict rules."""
 import argparse
 import re
 

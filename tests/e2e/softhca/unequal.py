@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two unequal cards on one cable, each with rates of its own (--as, --rate): ib_write_bw carries what the slower one can, whichever
-side that is, and each side shows its own card."""
+"""Two unequal cards on one cable, each with rates of its own (--as, --rate): ib_write_bw carries what the slower one
+can, whichever side that is, and each side shows its own card."""
 import re
 import time
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What AF_PACKET loses or cannot do, on a veth pair: long frames, cut frames, outer tags, a link that is down, and a packet socket
-that is not allowed."""
+"""What AF_PACKET loses or cannot do, on a veth pair: long frames, cut frames, outer tags, a link that is down, and a
+packet socket that is not allowed."""
 import os
 import signal
 import socket
@@ -81,8 +81,8 @@ def test_cut_frames_are_counted():
 
 
 def test_outer_tag():
-    """Two tags, the outer one of 802.1ad. The kernel's ring has its EtherType, net_af_packet does not read it: which is said at start.
-    The tag itself is in the capture."""
+    """Two tags, the outer one of 802.1ad. The kernel's ring has its EtherType, net_af_packet does not read it: which is
+    said at start. The tag itself is in the capture."""
     veth()
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "tags.pcapng")
@@ -117,7 +117,8 @@ def test_frame_beyond_an_mbuf():
 
 
 def test_loss_is_counted():
-    """What does not fit into the ring is the kernel's loss, which the ledger has to the frame; the default ring holds it all."""
+    """What does not fit into the ring is the kernel's loss, which the ledger has to the frame; the default ring holds
+    it all."""
     veth()
     for options, fits in ((",framecnt=64", False), ("", True)):
         with Run(port(options)) as run:
@@ -126,7 +127,8 @@ def test_loss_is_counted():
             for _ in range(20):
                 send(200)
             run.signal(signal.SIGCONT)
-            spwlab.wait_for(lambda: (run.telemetry("/spinwire/ledger") or {}).get("wire", 0) >= 20 * FRAMES, 30, "all frames on the wire")
+            spwlab.wait_for(lambda: (run.telemetry("/spinwire/ledger") or {}).get("wire", 0) >= 20 * FRAMES, 30,
+                            "all frames on the wire")
             run.signal(signal.SIGINT)
             ledger = run.finish()["ledger"]
         equal(ledger["wire"], 20 * FRAMES, f"wire of {ledger}")
@@ -135,9 +137,11 @@ def test_loss_is_counted():
 
 
 def test_source_beyond_mtu():
-    """A source's plan is held against the interface's MTU: the PMD makes the kernel drop longer frames without an error."""
+    """A source's plan is held against the interface's MTU: the PMD makes the kernel drop longer frames without an
+    error."""
     veth(1400)
-    source = ["--port", "ethdev:net_af_packet0,iface=spw0", "--echo", "no", "--linger", "0s", "--rate", "1kpps", "--seconds", "200ms", "--size"]
+    source = ["--port", "ethdev:net_af_packet0,iface=spw0", "--echo", "no", "--linger", "0s", "--rate", "1kpps",
+              "--seconds", "200ms", "--size"]
     with spwlab.scratch() as folder:
         _, log = generate([*source, "1415"], folder, status=1)
         check("1415 bytes" in log and "1400 lets 1414 pass" in log, log)

@@ -154,7 +154,8 @@ def test_eal_core_missing():
 def eal_refused(file_prefix, *words, env=None, under=()):
     """Run starts EAL without its shared configuration; here it wants a folder and a lock."""
     place = spwlab.Cores()
-    cmd = [*under, spwtest.SPINWIRE, "--lcores", f"0@{place.main},1@{place.receive}", "--no-huge", "-m", "64", "--file-prefix", file_prefix,
+    cmd = [*under, spwtest.SPINWIRE, "--lcores", f"0@{place.main},1@{place.receive}", "--no-huge", "-m", "64",
+           "--file-prefix", file_prefix,
            "--", "--port", "null", "--executor", "inline", "--frames", "10"]
     done = subprocess.run(cmd, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=60)
     lines = [line for line in done.stderr.splitlines() if line.startswith("spinwire: error: ")]
@@ -165,8 +166,10 @@ def eal_refused(file_prefix, *words, env=None, under=()):
 
 def test_eal_prefix_twice():
     prefix, place = spwlab.prefix("twice"), spwlab.Cores()
-    first = subprocess.Popen([spwtest.SPINWIRE, "--lcores", f"0@{place.main},1@{place.receive}", "--no-huge", "-m", "64", "--file-prefix", prefix,
-                              "--", "--port", "null:rate=1k", "--executor", "inline"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen([spwtest.SPINWIRE, "--lcores", f"0@{place.main},1@{place.receive}", "--no-huge", "-m",
+                              "64", "--file-prefix", prefix,
+                              "--", "--port", "null:rate=1k", "--executor", "inline"], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
     try:
         spwlab.wait_for(lambda: spwlab.telemetry(prefix, "/spinwire/ledger"), 60, "the first program")
         eal_refused(prefix, "EAL did not start", "another program runs with the same --file-prefix")
@@ -178,7 +181,8 @@ def test_eal_prefix_twice():
 
 
 def test_runtime_folder_unusable():
-    eal_refused(spwlab.prefix("runtime"), "EAL did not start", "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", env={"RUNTIME_DIRECTORY": "/nonexistent"})
+    eal_refused(spwlab.prefix("runtime"), "EAL did not start", "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR",
+                env={"RUNTIME_DIRECTORY": "/nonexistent"})
 
 
 def test_xdg_folder_unusable():
@@ -189,7 +193,8 @@ def test_xdg_folder_unusable():
         under = ["setpriv", "--reuid", "65534", "--clear-groups"]
         if subprocess.run([*under, spwtest.SPINWIRE, "--help"], capture_output=True).returncode:
             raise spwtest.Skip("another user cannot start the program from this folder")
-    eal_refused(spwlab.prefix("xdg"), "EAL did not start", "XDG_RUNTIME_DIR", under=under, env={"XDG_RUNTIME_DIR": "/nonexistent"})
+    eal_refused(spwlab.prefix("xdg"), "EAL did not start", "XDG_RUNTIME_DIR", under=under,
+                env={"XDG_RUNTIME_DIR": "/nonexistent"})
 
 
 def test_config_tab():
@@ -218,7 +223,8 @@ def test_stdout_full():
     with open("/dev/full", "wb") as full:
         place = spwlab.Cores()
         prefix = spwlab.prefix("full")
-        done = subprocess.run([spwtest.SPINWIRE, *spwlab.eal(f"0@{place.main},1@{place.receive}", prefix), "--", "--port", "null", "--frames", "1000",
+        done = subprocess.run([spwtest.SPINWIRE, *spwlab.eal(f"0@{place.main},1@{place.receive}", prefix), "--",
+                               "--port", "null", "--frames", "1000",
                                "--executor", "inline"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     spwlab.forget_prefix(prefix)
     spwtest.equal(done.returncode, 2, done.stderr)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""--capture: the bytes and times of what was received, read back by libpcap (tcprewrite) and tshark; limits are kept and counted."""
+"""--capture: the bytes and times of what was received, read back by libpcap (tcprewrite) and tshark; limits are kept
+and counted."""
 import os
 import resource
 import subprocess
@@ -20,16 +21,19 @@ def received(folder, extra, frames):
     need("tcprewrite")
     given, out, back = (os.path.join(folder, name) for name in ("in.pcap", "out.pcapng", "back.pcap"))
     spwtest.write_pcap(given, frames)
-    with Run(["--port", f"ethdev:net_pcap0,rx_pcap={given}", "--handler", "echo", "--executor", "inline", "--frames", str(len(frames)),
+    with Run(["--port", f"ethdev:net_pcap0,rx_pcap={given}", "--handler", "echo", "--executor", "inline", "--frames",
+              str(len(frames)),
               "--capture", out, *extra]) as run:
         summary = run.finish()
-    done = subprocess.run([spwlab.find("tcprewrite"), f"--infile={out}", f"--outfile={back}"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([spwlab.find("tcprewrite"), f"--infile={out}", f"--outfile={back}"], capture_output=True,
+                          text=True, timeout=60, check=False)
     equal(done.returncode, 0, f"tcprewrite\n{done.stderr}")
     return spwtest.read_pcap(back), summary
 
 
 def test_bytes():
-    """Every frame as it came, in order, before a handler changed it; a snap length cuts frames and records how long they were."""
+    """Every frame as it came, in order, before a handler changed it; a snap length cuts frames and records how long
+    they were."""
     frames = frames_of()
     with spwlab.scratch() as folder:
         got, summary = received(folder, ["--capture-snap", "2KiB"], frames)
@@ -56,12 +60,13 @@ def nanoseconds(text):
 
 
 def test_nic_stamps():
-    """Stamps are the NIC's: those of a source that sends every 10 us are 10 us apart, whenever they were polled. Two queues are two
-    interfaces."""
+    """Stamps are the NIC's: those of a source that sends every 10 us are 10 us apart, whenever they were polled. Two
+    queues are two interfaces."""
     place = spwlab.Cores()
     with spwlab.scratch() as folder:
         out = os.path.join(folder, "out.pcapng")
-        with Run(["--port", "null:rate=200000,count=20000", "--queues", "2", "--executor", "inline", "--frames", "18000", "--capture", out],
+        with Run(["--port", "null:rate=200000,count=20000", "--queues", "2", "--executor", "inline", "--frames",
+                  "18000", "--capture", out],
                  lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
             summary = run.finish()
         rows = tshark(out, "frame.interface_id", "frame.time_epoch", "frame.len")
@@ -72,7 +77,8 @@ def test_nic_stamps():
         at = [nanoseconds(time) for iface, time, _ in rows if iface == queue]
         check(len(at) > 1000, f"queue {queue} has {len(at)} frames")
         off = [b - a for a, b in zip(at, at[1:]) if abs((b - a) - round((b - a) / 10000) * 10000) > 200]
-        check(len(off) <= 2, f"queue {queue}: {len(off)} gaps are no multiples of 10 us: {off[:5]}")  # the wall clock is read again
+        # the wall clock is read again
+        check(len(off) <= 2, f"queue {queue}: {len(off)} gaps are no multiples of 10 us: {off[:5]}")
     equal({row[2] for row in rows}, {"64"}, "lengths")
 
 
@@ -80,14 +86,16 @@ def counted(extra, limit=None, status=0):
     """A run on a source that is faster than any writer; (summary, bytes of the file, output)."""
     with spwlab.scratch() as folder:
         out = os.path.join(folder, "out.pcapng")
-        with Run(["--port", "null:rate=200000", "--executor", "inline", "--seconds", "2s", "--capture", out, *extra]) as run:
+        with Run(["--port", "null:rate=200000", "--executor", "inline", "--seconds", "2s", "--capture", out,
+                  *extra]) as run:
             if limit:
                 run.wait_ready()  # EAL's own memory is files too
                 resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
             summary = run.finish(status, seconds=2)
             balanced(summary)
             rows = tshark(out, "frame.len")
-            equal(len(rows), summary["capture"]["frames"] - sum(summary["capture"]["not_captured"].values()), "frames in the file")
+            equal(len(rows), summary["capture"]["frames"] - sum(summary["capture"]["not_captured"].values()),
+                  "frames in the file")
             return summary["capture"], os.path.getsize(out), run.output()
 
 
@@ -100,7 +108,8 @@ def test_limit():
 
 
 def test_full_disk():
-    """A disk that fills up: the run goes on and balances, the file is whole, what is lost is counted and reported, and the status is not 0."""
+    """A disk that fills up: the run goes on and balances, the file is whole, what is lost is counted and reported, and
+    the status is not 0."""
     capture, _, out = counted([], limit=3_000_000, status=2)
     check(capture["not_captured"]["disk"] > 0, f"{capture}")
     check("cannot be written: File too large; frames are counted" in out, out)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the join says of NICs without trails, as cards have none, against the trails of the software ConnectX of the same run."""
+"""What the join says of NICs without trails, as cards have none, against the trails of the software ConnectX of the
+same run."""
 import bisect
 
 import spwtest
@@ -12,15 +13,19 @@ RATE, SECONDS, HOLDS = 20e3, 3, 0.99
 UNC_MAX_S = 1e-3  # the median of what is stated; a clock that is read ten times a second is far better
 FRAMES_MIN = 1000  # a machine that stands still sends fewer than the plan has
 # A place that ends by a card's stamp, and the places that it bounds.
-BOUNDS = {"sent_out": ("out",), "sent_by": ("back",), "nic_polled": ("in", "nic_polled"), "peer_polled": ("peer_in", "echo")}
+BOUNDS = {"sent_out": ("out",), "sent_by": ("back",), "nic_polled": ("in", "nic_polled"),
+          "peer_polled": ("peer_in", "echo")}
 
 
 def bench_of(folder):
-    """Both programs on software ConnectX; for the source every round trip is slow, so that all frames are on its trail."""
+    """Both programs on software ConnectX; for the source every round trip is slow, so that all frames are on its
+    trail."""
     place = spwlab.Cores(nics=True)
     if place.nics[0] is None:
-        place.nics = (place.receive, place.receive)  # apart from the control threads: a clock on the reader's own core has wide brackets
-    return sweep.Bench(folder, spwlab.softhca_path(place, folder), place, ["--handler", "echo"], ["--slow-threshold", "1us", "--linger", "300ms"])
+        # apart from the control threads: a clock on the reader's own core has wide brackets
+        place.nics = (place.receive, place.receive)
+    return sweep.Bench(folder, spwlab.softhca_path(place, folder), place, ["--handler", "echo"],
+                       ["--slow-threshold", "1us", "--linger", "300ms"])
 
 
 class Share:
@@ -34,12 +39,16 @@ class Share:
 
     def judge(self, frames, hz):
         for what, rows in self.rows.items():
-            held, few = sum(missed <= unc for missed, unc in rows), "not after the next" in what  # that is of the last frames of completions only
+            # that is of the last frames of completions only
+            held, few = sum(missed <= unc for missed, unc in rows), "not after the next" in what
             missed, stated = (sorted(values) for values in zip(*rows))
-            text = (f"{what}: {held} of {len(rows)} frames; missed by {missed[0] / hz * 1e6:.2f}, median {missed[len(missed) // 2] / hz * 1e6:.2f}, "
-                    f"{missed[-1] / hz * 1e6:.2f} us, stated ± {stated[len(stated) // 2] / hz * 1e6:.2f}, at most {stated[-1] / hz * 1e6:.2f}")
+            text = (f"{what}: {held} of {len(rows)} frames; missed by {missed[0] / hz * 1e6:.2f}, median "
+                    f"{missed[len(missed) // 2] / hz * 1e6:.2f}, "
+                    f"{missed[-1] / hz * 1e6:.2f} us, stated ± {stated[len(stated) // 2] / hz * 1e6:.2f}, at most "
+                    f"{stated[-1] / hz * 1e6:.2f}")
             print(text)
-            check(len(rows) >= (0.01 if few else HOLDS) * frames and held >= HOLDS * len(rows), f"of {frames} frames, {text}")
+            check(len(rows) >= (0.01 if few else HOLDS) * frames and held >= HOLDS * len(rows),
+                  f"of {frames} frames, {text}")
             check(stated[len(stated) // 2] < UNC_MAX_S * hz, f"no bound at all: {text}")
         equal(len(self.rows), 8 + len(BOUNDS), "bounds")
 
@@ -52,21 +61,24 @@ def own_flush(sent, key, flushes):
 
 
 def stamps(share, truth, cards):
-    """What each NIC stamped, against what its own thread noted. A send completion: between the flush that published the frame and the
-    next one, if it is the last frame of its completion; others may wait for a later one. A received frame: between when its sender put it
-    on the cable and when the thread took it."""
-    flushes = {id(sent): sorted({rec[6] for rows in sent.values() for rec in rows}) for sent in (truth.peer_sent, truth.nic_sent)}
+    """What each NIC stamped, against what its own thread noted. A send completion: between the flush that published the
+    frame and the next one, if it is the last frame of its completion; others may wait for a later one. A received
+    frame: between when its sender put it on the cable and when the thread took it."""
+    flushes = {id(sent): sorted({rec[6] for rows in sent.values() for rec in rows})
+               for sent in (truth.peer_sent, truth.nic_sent)}
     last = {(lane, number) for lane, (numbers, _) in enumerate(cards.done) for number in numbers}
     source_last = {(sender, number) for sender, (numbers, _) in enumerate(cards.source_done) for number in numbers}
     for frame in truth.slow:
         key = frame[2] << 32 | frame[3]
-        if not all(key in has for has in (cards.frames, truth.peer_sent, truth.nic_came, truth.nic_sent, truth.peer_came)):
+        if not all(key in has for has in (cards.frames, truth.peer_sent, truth.nic_came, truth.nic_sent,
+                                          truth.peer_came)):
             continue  # overwritten; those that are left are counted
         lane, found = cards.frames[key][0]
         echo = cards.echoes[key, frame[8]]
         sent_out, arrived = cards.card(key, frame[8])
         for who, sent, done, ends in (("source's NIC", truth.peer_sent, sent_out, (echo[1], echo[7]) in source_last),
-                                      ("spinwire's NIC", truth.nic_sent, cards.sent_by(lane, found[7]), (lane, found[7]) in last)):
+                                      ("spinwire's NIC", truth.nic_sent, cards.sent_by(lane, found[7]),
+                                       (lane, found[7]) in last)):
             flushed, later = own_flush(sent, key, flushes[id(sent)])
             if done:
                 share.add(f"{who}: sent by, not before its flush", flushed - done[0], done[1])

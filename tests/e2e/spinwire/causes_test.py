@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames above the threshold get the cause that this test gave them. Thresholds lie far above what a busy machine does."""
+"""Frames above the threshold get the cause that this test gave them. Thresholds lie far above what a busy machine
+does."""
 import contextlib
 import glob
 import itertools
@@ -36,7 +37,8 @@ def mostly(summary, *causes):
 
 
 def not_too_busy(summary, executor=False):
-    """Where nobody was set on the lcore, what it lost was the machine's own doing: with a twentieth lost, nothing is proven."""
+    """Where nobody was set on the lcore, what it lost was the machine's own doing: with a twentieth lost, nothing is
+    proven."""
     lost = summary["held"]["lost"]["sum_ns"] * 1e-9
     if lost > 0.05 * summary["seconds"]:
         raise Skip(f"too busy a machine: the lcore lost its core for {lost:.2f} of {summary['seconds']:.1f} s")
@@ -58,7 +60,8 @@ def competitor(core):
 
 
 def test_competitor():
-    """Another program on the lcore's own core: what it takes is called a gap of the loop, and the kernel's word is there."""
+    """Another program on the lcore's own core: what it takes is called a gap of the loop, and the kernel's word is
+    there."""
     rival = competitor(spwlab.Cores().receive)
     try:
         with Run(["--port", SOURCE, "--executor", "inline", "--slow-threshold", "2ms", "--seconds", "3"]) as run:
@@ -82,7 +85,8 @@ def test_competitor_of_executor():
         raise Skip("needs three cores")
     rival = competitor(place.executor)
     try:
-        with Run(["--port", SOURCE, "--executor", "cpu", "--executor-cores", str(place.executor), "--slow-threshold", "2ms",
+        with Run(["--port", SOURCE, "--executor", "cpu", "--executor-cores", str(place.executor), "--slow-threshold",
+                  "2ms",
                   "--batches", "1024", "--seconds", "3"], lcores=lcores()) as run:
             summary = run.finish(seconds=3)
     finally:
@@ -119,7 +123,8 @@ def test_sigstop():
 
 def test_slow_handler():
     """A handler that takes longer than frames come: its batch is its own fault, those that wait are behind it."""
-    with Run(["--port", "null:size=64,rate=100k,stamps=1", "--executor", "inline", "--handler", os.environ["SPW_SLOW_HANDLER"],
+    with Run(["--port", "null:size=64,rate=100k,stamps=1", "--executor", "inline", "--handler",
+              os.environ["SPW_SLOW_HANDLER"],
               "--slow-threshold", "500us", "--seconds", "2"]) as run:
         summary = run.finish(seconds=2)
     balanced(summary)
@@ -135,8 +140,10 @@ def test_transmit_stall():
     seconds, fault_s, threshold_s = 3, 0.05, 0.02
     with spwlab.scratch() as folder:
         log = os.path.join(folder, "faults")
-        port = f"fault:{SOURCE.replace('null:', 'null,')},fault_do=tx_spin,fault_for_us=50000,fault_every_us=250000,fault_log={log}"
-        with Run(["--port", port, "--ring", "4096", "--executor", "inline", "--handler", "echo", "--slow-threshold", "20ms",
+        port = (f"fault:{SOURCE.replace('null:', 'null,')},fault_do=tx_spin,fault_for_us=50000,fault_every_us=250000,"
+                f"fault_log={log}")
+        with Run(["--port", port, "--ring", "4096", "--executor", "inline", "--handler", "echo", "--slow-threshold",
+                  "20ms",
                   "--seconds", str(seconds)]) as run:
             summary = run.finish(seconds=seconds)
         windows = [tuple(map(int, line.split()[2:])) for line in spwlab.read(log).splitlines()]
@@ -175,7 +182,8 @@ def test_identity():
 
 
 def test_sender_stopped():
-    """The source is stopped for 0.3 s: what was due in the first 0.2 s of that left more than 0.1 s late, and says so."""
+    """The source is stopped for 0.3 s: what was due in the first 0.2 s of that left more than 0.1 s late, and says
+    so."""
     import gen_test
     stop_s, limit_s, stood = 0.3, 0.1, []
 
@@ -186,7 +194,8 @@ def test_sender_stopped():
         time.sleep(stop_s)
         process.send_signal(signal.SIGCONT)
         stood.append(time.monotonic() - begin)
-    gen, _, summary = gen_test.through_spinwire("echo", ["--rate", f"{RATE}pps", "--seconds", "3s", "--slow-threshold", "100ms", "--slots", "16384"],
+    gen, _, summary = gen_test.through_spinwire("echo", ["--rate", f"{RATE}pps", "--seconds", "3s", "--slow-threshold",
+                                                         "100ms", "--slots", "16384"],
                                                 during=stop_the_source)
     balanced(summary)
     not_too_busy(summary)
@@ -195,7 +204,8 @@ def test_sender_stopped():
         raise Skip(f"too busy a machine: {by}")
     check(0.9 * hit <= by.get("sender_late", 0) <= hit / 0.9, f"{hit:.0f} frames were late by the stop alone: {by}")
     # The longest is either due just after the stop, or sent just before it and found at its end.
-    check(gen["worst"][0]["cause"] in ("sender_late", "sender_behind") and gen["loop_gap"]["max_ns"] > 0.9e9 * stop_s, f"{gen['worst'][0]}, {gen['loop_gap']['max_ns']}")
+    check(gen["worst"][0]["cause"] in ("sender_late", "sender_behind") and gen["loop_gap"]["max_ns"] > 0.9e9 * stop_s,
+          f"{gen['worst'][0]}, {gen['loop_gap']['max_ns']}")
 
 
 STALL_MS, HELD_MS, SLOW_MS, JOIN_RATE, JOIN_S = 20, 30, 5, 2000, 4
@@ -231,7 +241,8 @@ class Core:
 
 
 class Stalls(threading.Thread):
-    """Stops the NIC threads of both sides in turn, until `over` is set, and notes what each waited for a core besides."""
+    """Stops the NIC threads of both sides in turn, until `over` is set, and notes what each waited for a core
+    besides."""
 
     def __init__(self, nics):
         super().__init__(daemon=True)
@@ -247,19 +258,23 @@ class Stalls(threading.Thread):
 
 
 def nic_had_a_core(core):
-    """A NIC thread publishes its clock only while it has a core; with a twentieth of the time lost, the reading is the machine's."""
+    """A NIC thread publishes its clock only while it has a core; with a twentieth of the time lost, the reading is the
+    machine's."""
     if core.lost() > 0.05:
-        raise Skip(f"too busy a machine: the thread of spinwire's NIC waited for a core for {100 * core.lost():.1f} % of the time")
+        raise Skip(f"too busy a machine: the thread of spinwire's NIC waited for a core for {100 * core.lost():.1f} % "
+                   f"of the time")
 
 
 def had_loops(sides, rows):
-    """Those in whose trip neither loop stood still for more than three quarters of the time: else the machine, which took its core, was what they waited for."""
-    return [row for row in rows if all(sides.gaps[who].covered(row.due, row.echo) <= 0.75 * row.whole for who in ("source", "loop"))]
+    """Those in whose trip neither loop stood still for more than three quarters of the time: else the machine, which
+    took its core, was what they waited for."""
+    return [row for row in rows if all(sides.gaps[who].covered(row.due, row.echo) <= 0.75 * row.whole
+                                       for who in ("source", "loop"))]
 
 
 def joined(rows, cause, windows, begin):
-    """(frames in whose trip a window fell and that waited most of the threshold for it, those of them that the join blames on
-    `cause`, share of the injected time that it finds)."""
+    """(frames in whose trip a window fell and that waited most of the threshold for it, those of them that the join
+    blames on `cause`, share of the injected time that it finds)."""
     hit = right = 0
     injected = found = 0.0
     for row in rows:
@@ -275,8 +290,9 @@ def joined(rows, cause, windows, begin):
 
 
 def test_nics_and_wire():
-    """Both NIC threads are stopped for 20 ms ten times a second in turn, and the cable holds a twentieth of the frames for 30 ms: the
-    join of both sides' trails gives nine tenths of that time to nic_late, peer_late and wire, and of the frames that were hit."""
+    """Both NIC threads are stopped for 20 ms ten times a second in turn, and the cable holds a twentieth of the frames
+    for 30 ms: the join of both sides' trails gives nine tenths of that time to nic_late, peer_late and wire, and of the
+    frames that were hit."""
     spwtest.need_card()
     place = spwlab.Cores(nics=True)
     with spwlab.scratch() as folder:
@@ -301,12 +317,14 @@ def test_nics_and_wire():
     clock, limit_ns = stages["nic_polled"], SLOW_MS * 1e6 / 20  # small beside the threshold by which frames are judged
     if clock["uncertainty_ns"] >= limit_ns:
         nic_had_a_core(stalls.cores[1])
-    check(0 < clock["uncertainty_ns"] < limit_ns, f"clock of the NIC: {clock}; its thread waited for a core for {stalls.cores[1].lost():.3f} of the time")
+    check(0 < clock["uncertainty_ns"] < limit_ns,
+          f"clock of the NIC: {clock}; its thread waited for a core for {stalls.cores[1].lost():.3f} of the time")
     got, hz = step["where"], step["gen"]["tsc_hz"]
     slow = sum(row["frames"] for row in step["gen"]["causes"]["by"] if row["cause"] not in ("lost", "unsent"))
     equal((got["frames"], got["every"], len(rows)), (slow, 1, slow), "slow frames on the trail")
     check(got["joined"] >= 0.99 * got["frames"], f"{got['joined']} of {got['frames']} frames have every stamp")
-    check(got["defects"] <= 0.01 * got["frames"], f"{got['defects']} of {got['frames']} frames have stamps out of order")
+    check(got["defects"] <= 0.01 * got["frames"],
+          f"{got['defects']} of {got['frames']} frames have stamps out of order")
     check(got["attributed"] >= 0.95, f"attributed: {got['attributed']}, {got['by']}")
     ran = had_loops(sides, rows)
     peer, nic = ([(int(line[2]), int(line[3])) for line in side if line[1] == "stalled"] for side in lines)
@@ -320,14 +338,15 @@ def test_nics_and_wire():
         check(right >= 0.9 * hit and share >= 0.9, f"{cause}: {right} of {hit} frames, {share:.3f} of the time")
     wire = [row for row in rows if any(key == "held" for key, *_ in row.legs)]
     by_wire = sum(row.causes().get("wire", 0) for row in wire)
-    check(by_wire >= 0.9 * len(wire) * HELD_MS * 1e-3 * hz and len(wire) >= 0.8 * held, f"{len(wire)} of {held} held frames, {by_wire / hz:.3f} s")
+    check(by_wire >= 0.9 * len(wire) * HELD_MS * 1e-3 * hz and len(wire) >= 0.8 * held,
+          f"{len(wire)} of {held} held frames, {by_wire / hz:.3f} s")
     other = sum(row.causes().get("wire", 0) for row in ran if row not in wire)
     check(other <= 0.1 * by_wire, f"wire: {other / hz:.3f} s of frames that were not held")
 
 
 def test_discarded_by_the_port():
-    """The receiver's port discards a tenth of the frames, as under congestion: they are lost, spinwire never sees them, and its
-    port_discards counts them, so that both sides' figures add up."""
+    """The receiver's port discards a tenth of the frames, as under congestion: they are lost, spinwire never sees them,
+    and its port_discards counts them, so that both sides' figures add up."""
     spwtest.need_card()
     place = spwlab.Cores()
     tool = [os.path.join(spwlab.TOOLS, "with-softhca"), "--cable", f"shm:{spwlab.prefix('discard')}"]
@@ -337,7 +356,8 @@ def test_discarded_by_the_port():
         run.wait_ready()
         path, prefix = os.path.join(folder, "gen.json"), spwlab.prefix("discardgen")
         try:
-            done = subprocess.run([*tool, os.environ["SPINWIRE_GEN"], *spwlab.eal(f"0@{place.main},1@{place.generator}", prefix), "--",
+            done = subprocess.run([*tool, os.environ["SPINWIRE_GEN"], *spwlab.eal(f"0@{place.main},1@{place.generator}",
+                                                                                  prefix), "--",
                                    *port, "--rate", "2kpps", "--seconds", "2s", "--json", path],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
         finally:
@@ -349,7 +369,8 @@ def test_discarded_by_the_port():
         summary = run.finish()
     balanced(summary)
     discards = summary["ports"][0]["port_discards"]
-    check(discards is not None and 0.05 * gen["sent"] < discards < 0.2 * gen["sent"], f"{discards} of {gen['sent']} frames were discarded")
+    check(discards is not None and 0.05 * gen["sent"] < discards < 0.2 * gen["sent"],
+          f"{discards} of {gen['sent']} frames were discarded")
     check(gen["lost"] >= discards, f"{discards} frames were discarded, {gen['lost']} were lost")
     equal(summary["ledger"]["wire"] + discards, gen["sent"], "frames that came to the port")
 

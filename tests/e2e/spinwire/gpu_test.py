@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A GPU that is there and cannot be used: the run goes on without it and says why; one that was asked for is refused. The driver is the
-tests' own, on which the CUDA runtime does not start."""
+"""A GPU that is there and cannot be used: the run goes on without it and says why; one that was asked for is refused.
+The driver is the tests' own, on which the CUDA runtime does not start."""
 import os
 
 import spwtest

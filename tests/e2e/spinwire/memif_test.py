@@ -75,7 +75,8 @@ class Interactive:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(cmd, stdin=subprocess.PIPE, stdout=log, stderr=log,
                                             preexec_fn=spwlab._tie_to_parent)
-        spwlab.wait_for(lambda: self.process.poll() is not None or spwlab.telemetry(self.role, "/ethdev/stats,0"), 60, "testpmd")
+        spwlab.wait_for(lambda: self.process.poll() is not None or spwlab.telemetry(self.role, "/ethdev/stats,0"), 60,
+                        "testpmd")
         check(self.process.poll() is None, f"testpmd left:\n{spwlab.read(self.log)}")
 
     def say(self, line):

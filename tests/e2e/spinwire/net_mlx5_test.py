@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""DPDK's own PMD for ConnectX (net_mlx5) as a port: ethdev:PCI-ADDRESS over the software ConnectX, in a network namespace of the test's own,
-where each device has the interface that the PMD asks for its MTU, its address and its statistics."""
+"""DPDK's own PMD for ConnectX (net_mlx5) as a port: ethdev:PCI-ADDRESS over the software ConnectX, in a network
+namespace of the test's own, where each device has the interface that the PMD asks for its MTU, its address and its
+statistics."""
 import os
 import subprocess
 
@@ -33,9 +34,11 @@ def under(*options):
 def test_echo():
     """Frames of spinwire's own mlx5 driver, received and echoed through the PMD."""
     near = under("--netdev", INTERFACES[0])
-    with Run(["--port", f"ethdev:5c00:01:00.0,{PMD}", "--handler", "echo"], no_pci=False, under=near) as run, spwlab.scratch() as folder:
+    with Run(["--port", f"ethdev:5c00:01:00.0,{PMD}", "--handler", "echo"], no_pci=False,
+             under=near) as run, spwlab.scratch() as folder:
         run.wait_ready()
-        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "1s", "--rate", "1kpps"], folder, under=[TOOL, "--cable", CABLE])
+        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "1s", "--rate", "1kpps"], folder,
+                            under=[TOOL, "--cable", CABLE])
         run.end()
         summary = run.finish()
     check(gen["echoed"] == gen["sent"] > 0, out)
@@ -44,11 +47,13 @@ def test_echo():
 
 
 def test_no_silent_loop():
-    """By the PMD's own statistics: frames to the other half of a port turn round inside the card, those to the other port cross the cable."""
+    """By the PMD's own statistics: frames to the other half of a port turn round inside the card, those to the other
+    port cross the cable."""
     devices = under("--as", "dgx-spark", "--netdev", ",".join(INTERFACES), "--mac", ",".join(MACS))
     for mac, inside in ((MACS[2], True), (MACS[1], False)):
         with spwlab.scratch() as folder:
-            gen, out = generate(["--port", f"ethdev:0000:01:00.0,{PMD}", "--seconds", "1s", "--rate", "1kpps", "--echo", "no", "--dst-mac", mac, "--link-wait", "1s", "--linger", "100ms", "--slots", "2048"],
+            gen, out = generate(["--port", f"ethdev:0000:01:00.0,{PMD}", "--seconds", "1s", "--rate", "1kpps", "--echo",
+                                 "no", "--dst-mac", mac, "--link-wait", "1s", "--linger", "100ms", "--slots", "2048"],
                                 folder, under=devices, no_pci=False)
         phy = gen["physical_port"]
         equal(phy["inside_nic"], inside, f"inside_nic of {phy}")
@@ -59,18 +64,21 @@ def test_no_silent_loop():
 def test_flow_hint():
     """Without dv_flow_en=0 the PMD's start fails on the software ConnectX: the error names the key."""
     near = under("--netdev", INTERFACES[0])
-    with Run(["--port", "ethdev:5c00:01:00.0", "--executor", "inline", "--seconds", "1"], no_pci=False, under=near) as run:
+    with Run(["--port", "ethdev:5c00:01:00.0", "--executor", "inline", "--seconds", "1"], no_pci=False,
+             under=near) as run:
         run.finish(status=2)
         one_line(run, "ethdev:5c00:01:00.0,dv_flow_en=0")
 
 
 def test_interface_in_use():
-    """An interface that the kernel uses is not taken from it whole, unless the port says so; frames that are named are."""
+    """An interface that the kernel uses is not taken from it whole, unless the port says so; frames that are named
+    are."""
     near = under("--netdev", INTERFACES[0])
     ports = ("mlx5:mlx5_0,mode=eth", "verbs:mlx5_0,mode=eth", f"ethdev:5c00:01:00.0,{PMD}")
 
     def opens(port, status=0, *says):
-        with Run(["--port", port, "--executor", "inline", "--seconds", "0.1", "--litmus", "off"], no_pci=False, under=near) as run:
+        with Run(["--port", port, "--executor", "inline", "--seconds", "0.1", "--litmus", "off"], no_pci=False,
+                 under=near) as run:
             run.finish(status=status)
             if status:
                 one_line(run, *says)

@@ -48,7 +48,8 @@ def test_executor_core():
 
 
 def test_objective():
-    """--slo tries executors and bursts while the run goes on; nothing is lost by a change, and the summary says what each gave."""
+    """--slo tries executors and bursts while the run goes on; nothing is lost by a change, and the summary says what
+    each gave."""
     place = spwlab.Cores()
     with Run(["--port", "null:size=64,rate=50k", "--handler", "sum", "--slo", "10ms@p50", "--frames", "250000"],
              lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
@@ -66,7 +67,8 @@ def test_objective():
 def test_objective_on_a_ramp():
     """The load doubles every second, three times; --slo judges each by itself while the run goes on."""
     place = spwlab.Cores()
-    with Run(["--port", "null:size=64,rate=5k,rate_to=40k,ramp_s=4", "--handler", "sum", "--slo", "10ms@p50", "--seconds", "100"],
+    with Run(["--port", "null:size=64,rate=5k,rate_to=40k,ramp_s=4", "--handler", "sum", "--slo", "10ms@p50",
+              "--seconds", "100"],
              lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
         def loads():
             return [int(rate) for rate in re.findall(r"slo: (?:.* at )?(\d+) frames/s", run.output())]
@@ -101,16 +103,19 @@ def test_no_pci():
     with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "1000"], eal=["--log-level=lib.eal:debug"],
              no_pci=False) as run:
         balanced(run.finish(), 1000)
-        check("EAL: PCI" not in run.output() and "EAL: Probe PCI" not in run.output(), f"EAL scanned the PCI bus:\n{run.output()}")
+        check("EAL: PCI" not in run.output() and "EAL: Probe PCI" not in run.output(),
+              f"EAL scanned the PCI bus:\n{run.output()}")
 
 
 def test_eal_by_default():
-    """Nothing but cores: EAL does without hugepages where none is free, which is said, and nothing remains in its runtime folder."""
+    """Nothing but cores: EAL does without hugepages where none is free, which is said, and nothing remains in its
+    runtime folder."""
     prefix = spwlab.prefix("plain")
     place = spwlab.Cores()
     for name, own in (("spinwire", ["--port", "null:size=64", "--executor", "inline", "--frames", "1000"]),
                       ("spinwire-gen", ["--port", "ethdev:net_null0", "--echo", "no", "--seconds", "100ms"])):
-        cmd = [spwlab.program(name), "--lcores", f"0@{place.main},1@{place.receive}", "--file-prefix", prefix, "--", *own]
+        cmd = [spwlab.program(name), "--lcores", f"0@{place.main},1@{place.receive}", "--file-prefix", prefix, "--",
+               *own]
         done = subprocess.run(cmd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
         equal(done.returncode, 0, f"exit status of {' '.join(cmd)}\n{done.stderr}\n")
         free = any(int(spwlab.read(path)) for path in glob.glob("/sys/kernel/mm/hugepages/*/free_hugepages"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames as a network has them that is not a benchmark's: tags, tunnels, IPv6, fragments, control protocols, group addresses, runts."""
+"""Frames as a network has them that is not a benchmark's: tags, tunnels, IPv6, fragments, control protocols, group
+addresses, runts."""
 import struct
 
 from spwtest import ip_checksum
@@ -19,7 +20,8 @@ def udp(body=PAYLOAD, to=4000, checksum=0, length=None):
 
 def ip4(body, proto=17, frag=0, options=b"", ihl=None, total=None, dst=ANY4):
     words = 5 + len(options) // 4 if ihl is None else ihl
-    head = struct.pack("!BBHHHBBH4s4s", 0x40 | words, 0, 20 + len(options) + len(body) if total is None else total, 7, frag, 64, proto, 0,
+    head = struct.pack("!BBHHHBBH4s4s", 0x40 | words, 0, 20 + len(options) + len(body) if total is None else total, 7,
+                       frag, 64, proto, 0,
                        b"\xc6\x12\0\1", dst) + options
     return head[:10] + struct.pack("!H", ip_checksum(head)) + head[12:] + body
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files that options name: tried before a run, never through a link, whole or not at all, and "-" is stdout or a clear refusal."""
+"""The files that options name: tried before a run, never through a link, whole or not at all, and "-" is stdout or a
+clear refusal."""
 import json
 import os
 import subprocess
@@ -14,7 +15,8 @@ TRY_S = 20  # a run that is not refused at once takes longer
 def spinwire(*words):
     place = spwlab.Cores()
     eal = spwlab.eal(f"0@{place.main},1@{place.receive}", spwlab.prefix("outputs"))
-    return [spwtest.SPINWIRE, *eal, "--", "--port", "null:size=64,rate=1k", "--executor", "inline", "--slow-threshold", "60s", *words]
+    return [spwtest.SPINWIRE, *eal, "--", "--port", "null:size=64,rate=1k", "--executor", "inline", "--slow-threshold",
+            "60s", *words]
 
 
 def gen(*words):
@@ -32,20 +34,24 @@ def doctor(*words):
 def commands(seconds):
     """[(what, command that wants a path at its end)] of every output but those of spinwire-perf."""
     run = ("--seconds", str(seconds))
-    return [*((f"spinwire {option}", spinwire(*run, option)) for option in ("--json", "--hdr", "--trail", "--record", "--capture")),
+    return [*((f"spinwire {option}", spinwire(*run, option)) for option in ("--json", "--hdr", "--trail", "--record",
+                                                                            "--capture")),
             *((f"spinwire-gen {option}", gen(*run, option)) for option in ("--json", "--hdr", "--trail")),
-            ("doctor --json", doctor("--json")), ("doctor --receipt", doctor("--receipt")), ("doctor record", doctor("record"))]
+            ("doctor --json", doctor("--json")), ("doctor --receipt", doctor("--receipt")),
+            ("doctor record", doctor("record"))]
 
 
 def run(command, path, cwd=None, **kwargs):
-    return subprocess.run([*command, path], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TRY_S, check=False, cwd=cwd, **kwargs)
+    return subprocess.run([*command, path], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TRY_S,
+                          check=False, cwd=cwd, **kwargs)
 
 
 def test_tried_before():
     """A path that cannot be written ends the program before a run of 1000 s."""
     for what, command in commands(1000):
         done = run(command, "/nonexistent/out")
-        check(done.returncode in (1, 2) and "/nonexistent/out" in done.stderr and "No such file" in done.stderr, f"{what}: {done}")
+        check(done.returncode in (1, 2) and "/nonexistent/out" in done.stderr and "No such file" in done.stderr,
+              f"{what}: {done}")
 
 
 def test_links():
@@ -57,7 +63,8 @@ def test_links():
             os.symlink(victim, link)
             done = run(command, link)
             equal(spwlab.read(victim), "mine", f"{what}: the file behind the link")
-            check("symbolic link" in done.stderr if os.path.islink(link) else done.returncode in (0, 2), f"{what}: {done}")
+            check("symbolic link" in done.stderr if os.path.islink(link) else done.returncode in (0, 2),
+                  f"{what}: {done}")
             os.unlink(link)
 
 
@@ -72,7 +79,8 @@ def test_dash():
             elif what == "doctor record":
                 check(done.stdout.startswith("# spinwire machine"), f"{what}: {done}")
             else:
-                check(done.returncode in (1, 2) and "does not go to stdout; name a file" in done.stderr, f"{what}: {done}")
+                check(done.returncode in (1, 2) and "does not go to stdout; name a file" in done.stderr,
+                      f"{what}: {done}")
         done = run(doctor("--json", "-", "--receipt"), "-")
         check(done.returncode == 1 and "one of them" in done.stderr, f"{done}")
 
@@ -91,11 +99,14 @@ def test_full_tmpfs():
     with spwlab.scratch() as folder:
         for what, command in commands(1):
             script = (f"mount -t tmpfs -o size=64k none {folder} && echo old >{folder}/out && "
-                      f"dd if=/dev/zero of={folder}/fill bs=4k >/dev/null 2>&1; \"$@\"; status=$?; echo; ls {folder}; cat {folder}/out; exit $status")
+                      f"dd if=/dev/zero of={folder}/fill bs=4k >/dev/null 2>&1; \"$@\"; status=$?; echo; ls {folder}; "
+                      f"cat {folder}/out; exit $status")
             whole = what.split()[-1] not in ("--hdr", "--capture")
-            done = run(["unshare", "-r", "-m", "sh", "-c", script, "sh", *command], os.path.join(folder, "out" if whole else "log"))
+            done = run(["unshare", "-r", "-m", "sh", "-c", script, "sh", *command],
+                       os.path.join(folder, "out" if whole else "log"))
             check(done.returncode == 2 and "No space left" in done.stderr, f"{what}: {done}")
-            check(done.stdout.endswith("\nfill\nout\nold\n" if whole else "\nfill\nlog\nout\nold\n"), f"{what}: {done.stdout}")
+            check(done.stdout.endswith("\nfill\nout\nold\n" if whole else "\nfill\nlog\nout\nold\n"),
+                  f"{what}: {done.stdout}")
 
 
 def test_each_for_itself():

@@ -50,7 +50,8 @@ def replay(folder, frames, handler, executor="inline", extra=(), sent=None):
 
 
 def test_echo():
-    """Good frames come back with their addresses changed and nothing else; malformed ones are counted and do not come back."""
+    """Good frames come back with their addresses changed and nothing else; malformed ones are counted and do not come
+    back."""
     good, odd = good_frames(), malformed()
     frames = good[:GOOD // 2] + [frame for frame, _ in odd] + good[GOOD // 2:]
     with spwlab.scratch() as folder:
@@ -66,14 +67,16 @@ def test_echo():
 
 
 def test_odd_frames():
-    """What else is on a network: each has its reason, by name and meaning, and only what may be answered is. No echo is from or to a group."""
+    """What else is on a network: each has its reason, by name and meaning, and only what may be answered is. No echo is
+    from or to a group."""
     frames = odd_frames.odd()
     with spwlab.scratch() as folder:
         sent = os.path.join(folder, "out.pcap")
         summary = replay(folder, [frame for _, frame, _ in frames], "echo", sent=sent)
         back = spwtest.read_pcap(sent)
     balanced(summary, len(frames))
-    equal({k: v for k, v in summary["ledger"]["bad"].items() if v}, expected(reason for _, _, reason in frames if reason), "bad by reason")
+    equal({k: v for k, v in summary["ledger"]["bad"].items() if v},
+          expected(reason for _, _, reason in frames if reason), "bad by reason")
     equal(len(back), sum(reason is None for _, _, reason in frames), "echoes")
     check(not any((frame[0] | frame[6]) & 1 for frame in back), "an echo from or to a group")
 

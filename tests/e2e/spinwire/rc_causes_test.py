@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Slow messages over RC get the cause that this test gave them, counted from the NIC's stamp of each. Two software ConnectXs."""
+"""Slow messages over RC get the cause that this test gave them, counted from the NIC's stamp of each. Two software
+ConnectXs."""
 import os
 import signal
 import sys
@@ -39,8 +40,10 @@ def messages(op, handler, source, *options):
 
 
 def slow_handler(op):
-    """Messages come faster than the handler takes them: the first batch gets handler_slow, those that wait batch_ahead."""
-    summary = messages(op, os.environ["SPW_SLOW_HANDLER"], ["--rate", "100kpps", "--seconds", "1s"], "--slow-threshold", "500us")
+    """Messages come faster than the handler takes them: the first batch gets handler_slow, those that wait
+    batch_ahead."""
+    summary = messages(op, os.environ["SPW_SLOW_HANDLER"], ["--rate", "100kpps", "--seconds", "1s"], "--slow-threshold",
+                       "500us")
     by, above = by_cause(summary), summary["causes"]["frames_above"]
     own = by.get("poll_gap", 0)  # what the machine took from the lcore meanwhile
     if own > above / 2:

@@ -20,7 +20,8 @@ def replay(path, *args, status=0):
     """(its summary, what it printed)."""
     with spwlab.scratch() as folder:
         out = os.path.join(folder, "replay.json")
-        done = subprocess.run([spwtest.SPINWIRE, "--replay", path, "--json", out, *args], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([spwtest.SPINWIRE, "--replay", path, "--json", out, *args], capture_output=True,
+                              text=True, timeout=120, check=False)
         equal(done.returncode, status, f"replay\n{done.stdout}{done.stderr}")
         return json.loads(spwlab.read(out)) if status in (0, 3) else None, done.stdout + done.stderr
 
@@ -38,12 +39,13 @@ def refused(path, words, *args):
 
 
 def polls(path):
-    """(offset of its run of plain CQEs, frames) of each burst in a recording that has CQEs. Such a burst (lib/flight/spw_flight.h) is found by its
-    head: 2, frames, flags with 4, bytes; the rest of 80 bytes, sums in 24 and 24 of the port's (port/mlx5/eth/raw.h); then a run with as
-    many CQEs: index, how many, 1, widths."""
+    """(offset of its run of plain CQEs, frames) of each burst in a recording that has CQEs. Such a burst
+    (lib/flight/spw_flight.h) is found by its head: 2, frames, flags with 4, bytes; the rest of 80 bytes, sums in 24 and
+    24 of the port's (port/mlx5/eth/raw.h); then a run with as many CQEs: index, how many, 1, widths."""
     with open(path, "rb") as file:
         whole = file.read()
-    heads = [(at + 80 + 24 + 24, *struct.unpack_from("<BBHI", whole, at)) for at in range(0, len(whole) - 136, 8) if whole[at] == 2]
+    heads = [(at + 80 + 24 + 24, *struct.unpack_from("<BBHI", whole, at)) for at in range(0, len(whole) - 136, 8)
+             if whole[at] == 2]
     return [(run, frames) for run, _, frames, what, _ in heads if frames > 0 and what in (4, 5) and
             struct.unpack_from("<HB", whole, run + 4) == (frames, 1)]
 
@@ -59,15 +61,17 @@ def longer_by_a_bit(path):
 
 
 def test_softhca():
-    """Over two software ConnectX whose threads are stopped in turn; spinwire's transmit is held up for 5 ms in every 50, so that frames
-    wait in its port."""
+    """Over two software ConnectX whose threads are stopped in turn; spinwire's transmit is held up for 5 ms in every
+    50, so that frames wait in its port."""
     spwtest.need_card()
     place = spwlab.Cores(nics=True)
     with spwlab.scratch() as folder:
         path, file = spwlab.softhca_path(place, folder), os.path.join(folder, "run.rec")
-        path = path._replace(sink_port=f"fault:{path.sink_port},fault_do=tx_spin,fault_for_us=5000,fault_every_us=50000")
+        path = path._replace(sink_port=f"fault:{path.sink_port},fault_do=tx_spin,fault_for_us=5000,"
+                             f"fault_every_us=50000")
         limit = ["--slow-threshold", "2ms"]
-        bench = sweep.Bench(folder, path, place, ["--handler", "echo", *limit, "--record", file, "--record-rule", "end"], [*limit, "--linger", "300ms"])
+        bench = sweep.Bench(folder, path, place, ["--handler", "echo", *limit, "--record", file, "--record-rule",
+                                                  "end"], [*limit, "--linger", "300ms"])
         stalls = causes_test.Stalls(path.nics)
         stalls.start()
         step = sweep.step_at(bench, 5000, 2, trails=False)
@@ -90,8 +94,8 @@ def test_softhca():
 
 
 def test_cqes_left_out():
-    """--record-cqes no: however many frames come, the file has no CQE of them, and the replay says that none were read. test_softhca has the
-    same path with CQEs."""
+    """--record-cqes no: however many frames come, the file has no CQE of them, and the replay says that none were read.
+    test_softhca has the same path with CQEs."""
     spwtest.need_card()
     place = spwlab.Cores(nics=True)
     with spwlab.scratch() as folder:
@@ -107,11 +111,13 @@ def test_cqes_left_out():
 
 
 def test_objective():
-    """--slo with two executors: the run ends when something was measured with the second, and comes out the same again."""
+    """--slo with two executors: the run ends when something was measured with the second, and comes out the same
+    again."""
     place = spwlab.Cores()
     with spwlab.scratch() as folder:
         file = os.path.join(folder, "run.rec")
-        with Run(["--port", "null:size=64,rate=2k,stamps=1", "--handler", "sum", "--slo", "10ms@p50", "--seconds", "150", "--record", file,
+        with Run(["--port", "null:size=64,rate=2k,stamps=1", "--handler", "sum", "--slo", "10ms@p50", "--seconds",
+                  "150", "--record", file,
                   "--record-rule", "end"], lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
             spwlab.wait_for(lambda: "with cpu, burst" in run.output(), 120, "a measurement with the second executor")
             run.signal(signal.SIGINT)
@@ -128,8 +134,10 @@ def test_causes():
     for executor, extra in (("inline", []), ("cpu", ["--batches", "4"])):
         with spwlab.scratch() as folder:
             file = os.path.join(folder, "run.rec")
-            with Run(["--port", "null:size=64,rate=100k,stamps=1", "--executor", executor, "--handler", handler, "--slow-threshold", "500us",
-                      "--seconds", "1", "--record", file, "--record-rule", "end", "--record-snap", "64B", *extra], lcores=causes_test.lcores()) as run:
+            with Run(["--port", "null:size=64,rate=100k,stamps=1", "--executor", executor, "--handler", handler,
+                      "--slow-threshold", "500us",
+                      "--seconds", "1", "--record", file, "--record-rule", "end", "--record-snap", "64B", *extra],
+                     lcores=causes_test.lcores()) as run:
                 summary = run.finish(seconds=1)
             balanced(summary)
             got, _ = replay(file)
@@ -137,28 +145,34 @@ def test_causes():
 
 
 def test_verdicts():
-    """Payload is kept whole: the handler runs again and finds the same; a plug-in that was changed in between does not. Cut payload has the
-    recorded verdicts."""
+    """Payload is kept whole: the handler runs again and finds the same; a plug-in that was changed in between does not.
+    Cut payload has the recorded verdicts."""
     with spwlab.scratch() as folder:
         file, handler = os.path.join(folder, "run.rec"), os.environ["SPW_SLOW_HANDLER"]
         for snap, again in (("64B", 2000), ("63B", 0)):
-            with Run(["--port", "null:size=64,rate=20k", "--ring", "4096", "--slots", "8192", "--executor", "inline", "--handler", handler,
+            with Run(["--port", "null:size=64,rate=20k", "--ring", "4096", "--slots", "8192", "--executor", "inline",
+                      "--handler", handler,
                       "--frames", "2000", "--record", file, "--record-rule", "end", "--record-snap", snap]) as run:
                 balanced(run.finish())
             got, text = replay(file)
-            equal([got["differs"]["of_verdicts"], handler in text], [0, True], "a file does not choose a plug-in by itself")
+            equal([got["differs"]["of_verdicts"], handler in text], [0, True],
+                  "a file does not choose a plug-in by itself")
             got, _ = replay(file, "--handler", handler)
-            equal([got["differs"][key] for key in ("verdicts", "of_verdicts", "digests", "as_recorded")], [0, again, 0, 2000 - again], f"snap {snap}")
+            equal([got["differs"][key] for key in ("verdicts", "of_verdicts", "digests", "as_recorded")],
+                  [0, again, 0, 2000 - again], f"snap {snap}")
             got, text = replay(file, "--handler", os.environ["SPW_CHANGED_HANDLER"], status=3 if again else 0)
-            equal([got["differs"]["verdicts"], "batch 0, frame 0: bad, recorded consume" in text], [again, again > 0], f"changed, snap {snap}")
+            equal([got["differs"]["verdicts"], "batch 0, frame 0: bad, recorded consume" in text], [again, again > 0],
+                  f"changed, snap {snap}")
 
 
 def test_handler_is_no_path():
-    """A recording whose built-in handler was replaced by the path of a plug-in: nothing is loaded, since its code would run."""
+    """A recording whose built-in handler was replaced by the path of a plug-in: nothing is loaded, since its code would
+    run."""
     with spwlab.scratch() as folder:
         file, plugin = os.path.join(folder, "run.rec"), os.path.join(folder, "p.so")
         os.symlink(os.environ["SPW_CHANGED_HANDLER"], plugin)
-        with Run(["--port", "null:size=64,rate=20k", "--executor", "inline", "--handler", "sum", "--frames", "1000", "--record", file,
+        with Run(["--port", "null:size=64,rate=20k", "--executor", "inline", "--handler", "sum", "--frames", "1000",
+                  "--record", file,
                   "--record-rule", "end", "--record-snap", "64B"]) as run:
             balanced(run.finish())
         with open(file, "r+b") as rec:
@@ -175,10 +189,12 @@ def test_handler_is_no_path():
 
 
 def test_request():
-    """SIGUSR1 and telemetry each have a file written while the run goes on; a window of 100 ms is little more than that."""
+    """SIGUSR1 and telemetry each have a file written while the run goes on; a window of 100 ms is little more than
+    that."""
     with spwlab.scratch() as folder:
         file = os.path.join(folder, "run.rec")
-        with Run(["--port", SOURCE, "--executor", "inline", "--slow-threshold", "60s", "--seconds", "100", "--record", file,
+        with Run(["--port", SOURCE, "--executor", "inline", "--slow-threshold", "60s", "--seconds", "100", "--record",
+                  file,
                   "--record-window", "100ms", "--record-memory", "8MiB"]) as run:
             run.wait_ready()
             spwlab.wait_for(lambda: run.frames() > 10000, 60, "frames")
@@ -200,7 +216,8 @@ def test_slow_frame():
     """Stopped for 0.3 s: the frames that waited are the reason, and the file that has them appears by itself."""
     with spwlab.scratch() as folder:
         file = os.path.join(folder, "run.rec")
-        with Run(["--port", SOURCE, "--ring", "32768", "--slots", "32768", "--executor", "inline", "--slow-threshold", "200ms", "--seconds", "100",
+        with Run(["--port", SOURCE, "--ring", "32768", "--slots", "32768", "--executor", "inline", "--slow-threshold",
+                  "200ms", "--seconds", "100",
                   "--record", file]) as run:
             run.wait_ready()
             spwlab.wait_for(lambda: run.frames() > 2000, 60, "frames")
@@ -223,17 +240,21 @@ def test_bad_input():
             balanced(run.finish())
         with open(file, "rb") as whole, open(cut, "wb") as part:
             part.write(whole.read()[:-100])
-        for path, words in ((cut, "cut off"), (__file__, "no recording"), (os.path.join(folder, "none"), "No such file")):
+        for path, words in ((cut, "cut off"), (__file__, "no recording"),
+                            (os.path.join(folder, "none"), "No such file")):
             refused(path, words)
         refused(file, "worst", "--explain", "1:1")
         refused(file, "has no payload", "--handler", "sum")
         refused(file, "--port: not with --replay", "--port", "null")
         refused(file, "--replay runs no port", "--", "--port", "null")
-        for extra, words in ((["--stamps", "no"], "--record needs stamps"), (["--record-snap", "2KiB", "--record-memory", "4MiB"], "give it")):
-            run = subprocess.run([os.environ["SPINWIRE"], *spwlab.eal("0,1", spwlab.prefix("record")), "--", "--port", SOURCE, "--record", file, *extra],
+        for extra, words in ((["--stamps", "no"], "--record needs stamps"),
+                             (["--record-snap", "2KiB", "--record-memory", "4MiB"], "give it")):
+            run = subprocess.run([os.environ["SPINWIRE"], *spwlab.eal("0,1", spwlab.prefix("record")), "--", "--port",
+                                  SOURCE, "--record", file, *extra],
                                  capture_output=True, text=True, timeout=60, check=False)
             check(run.returncode in (1, 2) and words in run.stderr, run.stderr)
-        for args, words in ((["--", "--port", SOURCE, "--explain", "1:1"], "--explain: is of --replay"), (["--", "--replay", file], "--replay: takes no"),
+        for args, words in ((["--", "--port", SOURCE, "--explain", "1:1"], "--explain: is of --replay"),
+                            (["--", "--replay", file], "--replay: takes no"),
                             (["--replay"], "--replay needs a value")):
             run = subprocess.run([spwtest.SPINWIRE, *args], capture_output=True, text=True, timeout=60, check=False)
             check(run.returncode == 1 and words in run.stderr, run.stderr)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Without root: which capability each program needs, what it says without one, and that it keeps no other. An ordinary user runs
-everything below; his capabilities are given by setpriv, as systemd's AmbientCapabilities= or a container engine would."""
+"""Without root: which capability each program needs, what it says without one, and that it keeps no other. An ordinary
+user runs everything below; his capabilities are given by setpriv, as systemd's AmbientCapabilities= or a container
+engine would."""
 import contextlib
 import json
 import os
@@ -36,9 +37,11 @@ def need_softhca():
 
 
 def as_user(*caps):
-    """The beginning of a command: the user, with these capabilities and no others to be had, and a low limit of locked memory."""
+    """The beginning of a command: the user, with these capabilities and no others to be had, and a low limit of locked
+    memory."""
     own = ",".join(["-all", *(f"+{cap}" for cap in caps)])
-    return ("prlimit", f"--memlock={LOCKED}:{LOCKED}", "setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups",
+    return ("prlimit", f"--memlock={LOCKED}:{LOCKED}", "setpriv", "--reuid", str(USER), "--regid", str(USER),
+            "--clear-groups",
             f"--inh-caps={own}", f"--ambient-caps={own}", f"--bounding-set={own}")
 
 
@@ -61,7 +64,8 @@ class Place(typing.NamedTuple):
 
     def softhca(self):
         """The beginning of a command on a software ConnectX."""
-        return ("env", f"SPW_SOFTHCA_LIB={os.path.join(self.top, 'build/lib/softhca', os.path.basename(spwlab.softhca_lib()))}",
+        lib = os.path.join(self.top, "build/lib/softhca", os.path.basename(spwlab.softhca_lib()))
+        return ("env", f"SPW_SOFTHCA_LIB={lib}",
                 os.path.join(self.tools, "with-softhca"), "--cable", f"shm:{spwlab.prefix('rights')}")
 
 
@@ -103,7 +107,8 @@ def keeps(pid, *caps):
     """These in every thread, and no set that could bring others back: no_new_privs does away with the bounding set."""
     got, want = rights(pid), {sum(1 << BIT[cap] for cap in caps)}
     equal((got["CapEff"], got["CapPrm"], got["NoNewPrivs"]), (want, want, {1}), f"rights of the threads, {got}")
-    check(all(value & ~min(want) == 0 for name in ("CapInh", "CapAmb") for value in got[name]), f"inheritable and ambient: {got}")
+    check(all(value & ~min(want) == 0 for name in ("CapInh", "CapAmb") for value in got[name]),
+          f"inheritable and ambient: {got}")
     return got
 
 
@@ -119,13 +124,15 @@ def test_root_keeps_little():
 
 
 def run_as_user(place, port, given):
-    return Run(["--port", port, "--executor", "inline", "--seconds", "1s"], json_file=False, under=(*as_user(*given), *place.softhca()))
+    return Run(["--port", port, "--executor", "inline", "--seconds", "1s"], json_file=False,
+               under=(*as_user(*given), *place.softhca()))
 
 
 def runs_with(port, given, kept):
     need_softhca()
     with users_place() as place, run_as_user(place, port, given) as run:
-        spwlab.wait_for(lambda: run.process.poll() is not None or "spinwire: memory: " in run.output(), 30, "spinwire to choose its memory")
+        spwlab.wait_for(lambda: run.process.poll() is not None or "spinwire: memory: " in run.output(), 30,
+                        "spinwire to choose its memory")
         samples = 0
         while run.process.poll() is None:  # threads are made until it runs
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # they end as well
@@ -159,7 +166,8 @@ def test_left_out():
     with users_place() as place:
         for driver in ("mlx5", "verbs"):
             refused(place, f"{driver}:mlx5_0,mode=eth", ["ipc_lock"], ["CAP_NET_RAW", "setcap"])
-            refused(place, f"{driver}:mlx5_0,mode=eth", ["net_raw"], ["limit of locked memory: 64 KiB", "ulimit -l", "CAP_IPC_LOCK"])
+            refused(place, f"{driver}:mlx5_0,mode=eth", ["net_raw"], ["limit of locked memory: 64 KiB", "ulimit -l",
+                                                                      "CAP_IPC_LOCK"])
 
 
 def test_doctor():
@@ -171,10 +179,12 @@ def test_doctor():
         doctor = place.copy(os.environ["SPINWIRE_DOCTOR"], "app", "spinwire-doctor")
         told = []
         for under in (as_user(), ()):
-            done = subprocess.run([*under, doctor, "--json", "-"], capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run([*under, doctor, "--json", "-"], capture_output=True, text=True, timeout=60,
+                                  check=False)
             check(done.returncode in (0, 2), f"status {done.returncode}\n{done.stderr}")
             told.append({finding["id"] for finding in json.loads(done.stdout)["findings"]})
-        check(told[0] - told[1] <= {"cap-net-raw", "memlock-low"} and told[1] <= told[0], f"the user is told {told[0]}, root {told[1]}")
+        check(told[0] - told[1] <= {"cap-net-raw", "memlock-low"} and told[1] <= told[0],
+              f"the user is told {told[0]}, root {told[1]}")
 
 
 def test_main_job():
@@ -189,7 +199,8 @@ def test_main_job():
         if "SPINWIRE_DOCTOR" in os.environ:
             place.copy(os.environ["SPINWIRE_DOCTOR"], "app", "spinwire-doctor")
         env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "XDG_RUNTIME_DIR": place.own, "TMPDIR": place.own}
-        done = subprocess.run([*as_user(), "python3", os.path.join(place.tools, "main_job"), "--seconds", "1", "--rate", "5000", "--out", os.path.join(place.own, "out")],
+        done = subprocess.run([*as_user(), "python3", os.path.join(place.tools, "main_job"), "--seconds", "1", "--rate",
+                               "5000", "--out", os.path.join(place.own, "out")],
                               env=env, cwd=place.own, capture_output=True, text=True, timeout=120, check=False)
         equal(done.returncode, 0, f"{done.stdout[-3000:]}{done.stderr}")
         equal("software ConnectX" in done.stdout, spwlab.has_mlx5(), done.stdout)

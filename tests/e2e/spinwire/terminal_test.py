@@ -31,8 +31,10 @@ def test_programs():
     eal = spwlab.eal("0@0", spwlab.prefix("terminal"))
     commands = [[spwtest.SPINWIRE, *eal, "--", "--config", EVIL], [spwtest.SPINWIRE, *eal, "--", "--port", EVIL],
                 [spwtest.SPINWIRE, *eal, "--", EVIL], [spwtest.SPINWIRE, *eal, b"--" + EVIL, "--", "--port", "null"],
-                [spwtest.SPINWIRE, *eal, "--", "--port", "null", "--handler", b"./" + EVIL], [gen, *eal, "--", "--port", "null", "--capture", EVIL],
-                [gen, *eal, "--", "--port", b"null:" + EVIL], [bench, EVIL], [*replay, EVIL], [*replay, "none", b"--" + EVIL]]
+                [spwtest.SPINWIRE, *eal, "--", "--port", "null", "--handler", b"./" + EVIL],
+                [gen, *eal, "--", "--port", "null", "--capture", EVIL],
+                [gen, *eal, "--", "--port", b"null:" + EVIL], [bench, EVIL], [*replay, EVIL],
+                [*replay, "none", b"--" + EVIL]]
     for name in ("SPINWIRE_PERF", "SPINWIRE_DOCTOR"):
         if name in os.environ:
             commands += [[os.environ[name], EVIL], [os.environ[name], b"--" + EVIL]]
@@ -51,8 +53,10 @@ def test_machines():
     doctor, spark = os.environ["SPINWIRE_DOCTOR"], os.path.join(ROOT, "config", "platforms", "dgx-spark.tree")
     with spwlab.scratch() as folder:
         evil = os.path.join(folder, "evil")
-        text = spwlab.read(spark).replace("NVIDIA_DGX_Spark", "NVIDIA_DGX_Spark EVIL").replace("NVIDIA GB10", "NVIDIA GB10 EVIL")
-        text += "measured/way/00 = cable 1 mbps 98000 nominal 98427 packets 10000 wire 10020 from EVIL to b\nsys/class/net/EVIL/mtu = 1500\n"
+        text = spwlab.read(spark).replace("NVIDIA_DGX_Spark",
+                                          "NVIDIA_DGX_Spark EVIL").replace("NVIDIA GB10", "NVIDIA GB10 EVIL")
+        text += ("measured/way/00 = cable 1 mbps 98000 nominal 98427 packets 10000 wire 10020 from EVIL to "
+                 "b\nsys/class/net/EVIL/mtu = 1500\n")
         check("EVIL" in text, "the recorded machine has neither of the names")
         with open(evil, "wb") as file:
             file.write(text.encode().replace(b"EVIL", b"".join(b"\\x%02x" % byte for byte in EVIL)))
@@ -61,7 +65,8 @@ def test_machines():
             status, output = run(doctor, *words)
             equal(status, wanted, f"status of {words}\n{output}")
             check("owned" in output, f"{words}: the name is not printed: {output}")
-            check(not any(line.startswith("forged") for line in output.splitlines()), f"{words}: a name begins a line: {output}")
+            check(not any(line.startswith("forged") for line in output.splitlines()),
+                  f"{words}: a name begins a line: {output}")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ def fed_by(generator, handler="null"):
     make_veth()
     with spwlab.scratch() as folder:
         command = generator(folder)
-        with Run(["--port", "ethdev:net_af_packet0,iface=spw1,framecnt=4096", "--handler", handler, "--executor", "inline"]) as run:
+        with Run(["--port", "ethdev:net_af_packet0,iface=spw1,framecnt=4096", "--handler", handler, "--executor",
+                  "inline"]) as run:
             run.wait_ready()
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             equal(done.returncode, 0, f"{command[0]}: {done.stdout}{done.stderr}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The wall clock is set while spinwire runs, by libfaketime and for this process alone: intervals and durations do not notice."""
+"""The wall clock is set while spinwire runs, by libfaketime and for this process alone: intervals and durations do not
+notice."""
 import glob
 import os
 import tempfile
@@ -30,7 +31,8 @@ def step(path, seconds):
 def intervals(path):
     """(start, length) of each interval of an HdrHistogram log."""
     rows = [line.split(",") for line in spwlab.read(path).splitlines() if line and line[0] not in "#\""]
-    return [(float(row[1]), float(row[2])) if row[0].startswith("Tag=") else (float(row[0]), float(row[1])) for row in rows]
+    return [(float(row[1]), float(row[2])) if row[0].startswith("Tag=") else (float(row[0]), float(row[1]))
+            for row in rows]
 
 
 def test_hdr_log():
@@ -38,9 +40,11 @@ def test_hdr_log():
     with tempfile.TemporaryDirectory(prefix="spw-") as folder:
         offset, log = os.path.join(folder, "offset"), os.path.join(folder, "stages.hlog")
         step(offset, 0)
-        env = {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": offset, "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        env = {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": offset, "FAKETIME_NO_CACHE": "1",
+               "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         begin = time.monotonic()
-        with Run(["--port", "null:size=64,rate=10k", "--executor", "inline", "--seconds", "60", "--hdr", log], env=env) as run:
+        with Run(["--port", "null:size=64,rate=10k", "--executor", "inline", "--seconds", "60", "--hdr", log],
+                 env=env) as run:
             run.wait_ready()
             for seconds in (HOUR_S, -HOUR_S):
                 time.sleep(STEPS_S / 2)

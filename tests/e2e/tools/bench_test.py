@@ -26,7 +26,8 @@ def test_softhca_leaves_nothing():
     spwtest.need("dpdk-testpmd")
     if spwtest.SANITIZED:
         raise spwtest.Skip("a sanitized library cannot be put before dpdk-testpmd")
-    process = subprocess.Popen([BENCH, "softhca", "--with", os.path.join(spwlab.TOOLS, "with-softhca"), "--runs", "1", "--case", "testpmd"],
+    process = subprocess.Popen([BENCH, "softhca", "--with", os.path.join(spwlab.TOOLS, "with-softhca"), "--runs", "1",
+                                "--case", "testpmd"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     out = process.communicate(timeout=200)[0]
     equal(process.returncode, 0, out)

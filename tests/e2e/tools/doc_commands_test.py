@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every command that README and docs show in a fenced block works: it is run here, or a rule states why it is not.
 
-A command is a line of an `sh` block, or of an unmarked block whose first line begins with a known tool. RULES decides by the
-first pattern that matches: a function runs the command, a string is the reason why it is not run. A command that no rule
-knows fails. A `text` block in the same section, after a command that was run, shows what it prints: each shown line must
-have a line of the same shape (numbers aside) in the output. Lines that only some machines print are named if they are absent.
-"""
+A command is a line of an `sh` block, or of an unmarked block whose first line begins with a known tool. RULES decides
+by the first pattern that matches: a function runs the command, a string is the reason why it is not run. A command that
+no rule knows fails. A `text` block in the same section, after a command that was run, shows what it prints: each shown
+line must have a line of the same shape (numbers aside) in the output. Lines that only some machines print are named if
+they are absent. """
 import glob
 import json
 import os
@@ -36,11 +36,13 @@ class Block:
         self.commands = []
         if self.kind == "sh" or (not self.kind and self.text.startswith(TOOLS)):
             joined = self.text.replace("\\\n", " ")
-            self.commands = [line.split("  #")[0].strip() for line in joined.splitlines() if line.strip() and line[0] != "#"]
+            self.commands = [line.split("  #")[0].strip() for line in joined.splitlines() if line.strip()
+                             and line[0] != "#"]
 
 
 def blocks():
-    paths = ["README.md", "CONTRIBUTING.md", *sorted(os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "docs", "*.md")))]
+    paths = ["README.md", "CONTRIBUTING.md",
+             *sorted(os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "docs", "*.md")))]
     for path in paths:
         text = spwlab.read(os.path.join(ROOT, path))
         for match in FENCE.finditer(text):
@@ -49,7 +51,8 @@ def blocks():
 
 def output_of(cmd, folder, status=0):
     env = {**os.environ, "PATH": f"{ROOT}/tools:{os.environ['PATH']}"}
-    done = subprocess.run(cmd, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    done = subprocess.run(cmd, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
                           timeout=LIMIT_S, check=False)
     equal(done.returncode, status, f"exit status of {' '.join(cmd)} (in {folder})\n{done.stdout[-4000:]}\n")
     return done.stdout
@@ -65,7 +68,8 @@ def run_main_job(command, folder):
 
 
 def run_profile(_command, folder):
-    return output_of([os.path.join(ROOT, "tools", "profile"), "--seconds", "0.5", "--steps", "2", "--carries", "20000", "--out", folder], folder)
+    return output_of([os.path.join(ROOT, "tools", "profile"), "--seconds", "0.5", "--steps", "2", "--carries", "20000",
+                      "--out", folder], folder)
 
 
 def run_draw(_command, folder):
@@ -73,7 +77,8 @@ def run_draw(_command, folder):
     if not any(map(spwlab.find, ("chromium-headless-shell", "chromium", "google-chrome"))):
         raise Skip("no headless Chromium is installed (tools/deps all)")
     run_main_job("tools/run", folder)
-    return output_of([os.path.join(ROOT, "tools", "draw"), "--report", os.path.join(folder, "report.html"), os.path.join(folder, "report.png")], folder)
+    return output_of([os.path.join(ROOT, "tools", "draw"), "--report", os.path.join(folder, "report.html"),
+                      os.path.join(folder, "report.png")], folder)
 
 
 def need_softhca():
@@ -81,7 +86,8 @@ def need_softhca():
 
 
 def as_shown(command, folder):
-    """Words of a command of spinwire or spinwire-gen: as shown, but for this machine's cores, a file prefix, two seconds, and files in folder."""
+    """Words of a command of spinwire or spinwire-gen: as shown, but for this machine's cores, a file prefix, two
+    seconds, and files in folder."""
     words = shlex.split(command.replace("FILE", os.path.join(folder, "file")).replace("MAC", SINK_MAC))
     at = words.index("--")
     eal, own = [word for word in words[1:at] if word != "..."], words[at + 1:]
@@ -93,7 +99,8 @@ def as_shown(command, folder):
     for key in ("--json", "--hdr"):
         if key in own:
             own[own.index(key) + 1] = os.path.join(folder, own[own.index(key) + 1])
-    return [spwlab.program(words[0]), "--lcores", lcores, *eal, "--file-prefix", spwlab.prefix(f"doc-{words[0]}"), "--", *own, "--seconds", "2"]
+    return [spwlab.program(words[0]), "--lcores", lcores, *eal, "--file-prefix", spwlab.prefix(f"doc-{words[0]}"), "--",
+            *own, "--seconds", "2"]
 
 
 def on_card(card, macs=None):
@@ -117,7 +124,8 @@ def run_softhca(command, folder):
     tool, *rest = shlex.split(command)
     if not spwlab.find(rest[-1]):
         raise Skip(f"{rest[-1]} is not installed")
-    return "".join(output_of([os.path.join(ROOT, tool), *card, "--cable", f"shm:{spwlab.prefix('doc')}", *rest], folder) for card in CARDS)
+    return "".join(output_of([os.path.join(ROOT, tool), *card, "--cable", f"shm:{spwlab.prefix('doc')}", *rest], folder)
+                   for card in CARDS)
 
 
 def run_pair(command, folder):
@@ -131,10 +139,12 @@ def run_pair_on(card, command):
     server, client = (shlex.split(half) for half in command.split("&"))
     if not spwlab.find(server[1]):
         raise Skip(f"{server[1]} is not installed")
-    process = spwlab.spawn([os.path.join(ROOT, server[0]), *cable, *server[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = spwlab.spawn([os.path.join(ROOT, server[0]), *cable, *server[1:]], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
     try:
         for _ in range(20):
-            done = subprocess.run([os.path.join(ROOT, client[0]), *cable, *client[1:]], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            done = subprocess.run([os.path.join(ROOT, client[0]), *cable, *client[1:]], capture_output=True, text=True,
+                                  timeout=LIMIT_S, check=False)
             if done.returncode == 0 or "connect" not in done.stdout + done.stderr:
                 break
             time.sleep(0.5)  # the server does not listen yet
@@ -160,7 +170,8 @@ RULES = [
     (r"tools/draw --report .*", run_draw),
     (r"spinwire .*--port mlx5:\S+mode=rc,listen=10\..*", "needs that address and a peer; mlx5_rc_* run it with theirs"),
     (r"spinwire .*--port ethdev:[0-9a-f]{4}:.*", "needs a PCI device that DPDK can take"),
-    (r"spinwire .*--config config/memif-sink\.yaml.*", "needs a process that owns the socket; e2e_pcap_config_file and e2e_memif_* have one"),
+    (r"spinwire .*--config config/memif-sink\.yaml.*",
+     "needs a process that owns the socket; e2e_pcap_config_file and e2e_memif_* have one"),
     (r"spinwire-gen .*role=client.*", "needs a process that owns the socket; e2e_gen_* have one"),
     (r"spinwire \.\.\. -- --port fault:.*", run_program),
     (r"spinwire .*--port mlx5:\S+mode=eth.*", run_program),
@@ -170,7 +181,8 @@ RULES = [
     (r"spinwire-perf --ssh .*", "needs another machine; e2e_perf_ssh has a namespace with sshd"),
     (r"git clone .*|tools/deps .*meson setup .*|sudo .*|ssh .*", "changes the machine, or needs another one"),
     (r"spinwire-doctor plan --peer .*", "needs a peer; e2e_doctor_plan_* have recorded ones"),
-    (r"spinwire-doctor.*", "finds what this machine lacks, which the exit status says; e2e_doctor_* run it on recorded ones"),
+    (r"spinwire-doctor.*",
+     "finds what this machine lacks, which the exit status says; e2e_doctor_* run it on recorded ones"),
 ]
 
 
@@ -179,16 +191,18 @@ def rule_for(command):
 
 
 def shape(line):
-    """A line with its numbers and the width of its gaps taken out. A percentile may read `lost` or `-`: frames were missing or few. The
-    threads that were away come in any order, the longest first."""
+    """A line with its numbers and the width of its gaps taken out. A percentile may read `lost` or `-`: frames were
+    missing or few. The threads that were away come in any order, the longest first."""
     if line.startswith("away from its work"):
         head, colon, threads = line.partition(": ")
         line = head + colon + ", ".join(sorted(re.sub(r" (ns|µs|ms|s)(?=,|$)", "", threads).split(", ")))
     return re.sub(r"\s+", " ", re.sub(r"(?<= )(lost|-)(?= |$)|[-+]?\d[\d.,]*", "#", line.strip()))
 
 
-# Causes, places, gaps and worst frames that this run may not have had; how many cores there are, and what was chosen for them.
-OF_MACHINE = re.compile(r"""\s+[a-z_]+\ +\d+(\ frames)?,\ worst\ | \s+(loop|core\ alone)\ +[\d.]+\ a\ second | \s+\d+\ +[\d.]+\ | \s+worst\ \[
+# Causes, places, gaps and worst frames that this run may not have had; how many cores there are, and what was chosen
+# for them.
+OF_MACHINE = re.compile(r"""\s+[a-z_]+\ +\d+(\ frames)?,\ worst\ | \s+(loop|core\ alone)\ +[\d.]+\ a\ second
+    | \s+\d+\ +[\d.]+\ | \s+worst\ \[
     | \s+(sender|beyond)_\w+\ +[\d.]+\ +[\d.]+\ | \d+\ cores:\ | few\ cores:
     | \s+[a-z_]+\ [\d.]+\ %,\ | \s+\S.*\ [\d.]+\ %\ \ [a-z_]+\ [\d.]+\ % | \s+fell\ behind
     | (spinwire:\ )?executor\ | held\ up\ | \s+lcore\ \d+,\ in\ """,
@@ -214,7 +228,8 @@ def test_known():
 
 
 def test_source_and_sink():
-    """README's echo and its source are two ends of one cable, on each card: what the one sends, the other receives and returns."""
+    """README's echo and its source are two ends of one cable, on each card: what the one sends, the other receives and
+    returns."""
     need_softhca()
     shown = [command for block in blocks() if block.where.startswith("README") for command in block.commands]
     sink, source = (next(command for command in shown if re.fullmatch(pattern, command))
@@ -224,15 +239,19 @@ def test_source_and_sink():
         with spwlab.scratch() as folder:
             gen_json = os.path.join(folder, "gen.json")
             with open(os.path.join(folder, "sink.out"), "wb") as out:
-                process = spwlab.spawn([*on_card(card, macs), *as_shown(sink, folder), "--seconds", "100"], stdout=out, stderr=out)
+                process = spwlab.spawn([*on_card(card, macs), *as_shown(sink, folder), "--seconds", "100"], stdout=out,
+                                       stderr=out)
             try:
-                spwlab.wait_for(lambda: process.poll() is not None or spwlab.telemetry(spwlab.prefix("doc-spinwire"), "/spinwire/ledger"), 60, "spinwire")
-                printed = output_of([*on_card(card), *as_shown(source, folder), "--rate", "5kpps", "--linger", "3s", "--json", gen_json], folder)
+                spwlab.wait_for(lambda: process.poll() is not None
+                                or spwlab.telemetry(spwlab.prefix("doc-spinwire"), "/spinwire/ledger"), 60, "spinwire")
+                printed = output_of([*on_card(card), *as_shown(source, folder), "--rate", "5kpps", "--linger", "3s",
+                                     "--json", gen_json], folder)
             finally:
                 spwlab.stop(process)
             with open(gen_json, encoding="utf-8") as file:
                 gen = json.load(file)
-            check(gen["echoed"] > gen["sent"] * 0.9, f"{card}: {gen['echoed']} echoes of {gen['sent']}\n{printed}\n{spwlab.read(out.name)}")
+            check(gen["echoed"] > gen["sent"] * 0.9,
+                  f"{card}: {gen['echoed']} echoes of {gen['sent']}\n{printed}\n{spwlab.read(out.name)}")
 
 
 def test_run():

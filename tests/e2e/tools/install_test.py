@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `meson install` puts elsewhere works from there: the tools with their modules, with-softhca with its library, the licence."""
+"""What `meson install` puts elsewhere works from there: the tools with their modules, with-softhca with its library,
+the licence."""
 import os
 import re
 import signal
@@ -16,7 +17,8 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."
 
 def installed(folder):
     """Installs into folder; its bindir."""
-    done = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", folder], capture_output=True, text=True,
+    done = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", folder],
+                          capture_output=True, text=True,
                           timeout=120, check=False)
     equal(done.returncode, 0, done.stdout + done.stderr)
     found = [top for top, _, names in os.walk(folder) if "spinwire-top" in names and os.path.basename(top) == "bin"]
@@ -27,7 +29,8 @@ def installed(folder):
 def run_bare(*command):
     """Neither this tree nor its environment helps."""
     env = {key: os.environ[key] for key in ("PATH", "XDG_RUNTIME_DIR") if key in os.environ}
-    return subprocess.run(command, cwd="/", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd="/", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=60, check=False)
 
 
 def exporter_shows(program, prefix):
@@ -36,14 +39,18 @@ def exporter_shows(program, prefix):
         with open(log, "wb") as out:
             process = spwlab.spawn([program, "--listen", "127.0.0.1:0"], cwd="/", stdout=out, stderr=out)
         try:
-            url = spwlab.wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+/metrics", spwlab.read(log)), 30, "the exporter").group(0)
+            url = spwlab.wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+/metrics", spwlab.read(log)), 30,
+                                  "the exporter").group(0)
             with urllib.request.urlopen(url, timeout=20) as answer:
                 check(f'spinwire_info{{process="{prefix}"' in answer.read().decode(), "the exporter does not show it")
             taken = run_bare(program, "--listen", url.split("/")[2])
             equal((taken.returncode, taken.stderr.count("\n")), (1, 1), taken.stderr)
-            check(re.search(r"spinwire-exporter: cannot listen on 127\.0\.0\.1 port \d+: Address already in use; --listen", taken.stderr), taken.stderr)
+            why = r"spinwire-exporter: cannot listen on 127\.0\.0\.1 port \d+: Address already in use; --listen"
+            check(re.search(why, taken.stderr), taken.stderr)
             other = run_bare(program, "--listen", "192.0.2.1:9711")
-            check(other.returncode == 1 and "cannot listen on 192.0.2.1 port 9711: Cannot assign requested address" in other.stderr, other.stderr)
+            check(other.returncode == 1
+                  and "cannot listen on 192.0.2.1 port 9711: Cannot assign requested address" in other.stderr,
+                  other.stderr)
         finally:
             equal(spwlab.stop(process), 0, "exit status of the exporter")
 
@@ -69,21 +76,24 @@ def test_main_job():
         programs, out = installed(os.path.join(folder, "root")), os.path.join(folder, "out")
         done = run_bare(os.path.join(programs, "spinwire-run"), "--seconds", "1", "--rate", "5000", "--out", out)
         equal(done.returncode, 0, f"{done.stdout}{done.stderr}")
-        check(f"+ {'with-softhca' if spwlab.has_mlx5() else os.path.join(programs, 'spinwire')}" in re.sub(r"\+ .*?/with-softhca", "+ with-softhca", done.stdout),
+        first = "with-softhca" if spwlab.has_mlx5() else os.path.join(programs, "spinwire")
+        check(f"+ {first}" in re.sub(r"\+ .*?/with-softhca", "+ with-softhca", done.stdout), done.stdout)
+        check(re.search(r"^ +residual +0$", done.stdout, re.M) and os.path.exists(os.path.join(out, "report.html")),
               done.stdout)
-        check(re.search(r"^ +residual +0$", done.stdout, re.M) and os.path.exists(os.path.join(out, "report.html")), done.stdout)
         bad = run_bare(os.path.join(programs, "spinwire-run"), "--out", "/proc/none")
         check(bad.returncode == 2 and bad.stderr.startswith("spinwire-run: "), bad)
 
 
 PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-doctor", "with-softhca", "spinwire-run",
-            "spinwire-profile", "spinwire-top", "spinwire-exporter"] + ["spinwire-perf"] * bool(os.environ.get("SPINWIRE_PERF"))
+            "spinwire-profile", "spinwire-top",
+            "spinwire-exporter"] + ["spinwire-perf"] * bool(os.environ.get("SPINWIRE_PERF"))
 
 
 def completed(script, name, word):
     """What bash offers for a word behind the program's name."""
     text = '. "$1"; COMP_WORDS=("$2" "$3"); COMP_CWORD=1; "_${2//-/_}"; echo "${COMPREPLY[@]}"'
-    return subprocess.run(["bash", "-c", text, "bash", script, name, word], capture_output=True, text=True, check=False).stdout.split()
+    return subprocess.run(["bash", "-c", text, "bash", script, name, word], capture_output=True, text=True,
+                          check=False).stdout.split()
 
 
 def test_help_and_man():
@@ -96,7 +106,8 @@ def test_help_and_man():
             done = run_bare(os.path.join(programs, name), "--help")
             equal(done.returncode, 0, f"{name} --help\n{done.stderr}")
             lines = done.stdout.splitlines()
-            check(len(lines) <= 24 and max(map(len, lines)) <= 80, f"{name} --help: {len(lines)} lines, {max(map(len, lines))} columns")
+            check(len(lines) <= 24 and max(map(len, lines)) <= 80,
+                  f"{name} --help: {len(lines)} lines, {max(map(len, lines))} columns")
             check(re.search(rf"\bman\s+{name}\b", done.stdout), f"{name} --help names no man page")
             equal(run_bare(os.path.join(programs, name), "--version").stdout.split()[0], name, "--version")
             if SANITIZED:
@@ -105,8 +116,10 @@ def test_help_and_man():
             check(f".TH {name.upper()} " in page, f"{name}.1: {page[:300]}")
             for heading in ("EXAMPLES", "SEE ALSO"):
                 check(f".SH {heading}" in page, f"{name}.1 lacks {heading}")
-            check("--version" in completed(os.path.join(share, "bash-completion", "completions", f"{name}.bash"), name, "--vers"), f"{name}.bash")
-            check(spwlab.read(os.path.join(share, "zsh", "site-functions", f"_{name}")).startswith(f"#compdef {name}\n"), f"_{name}")
+            check("--version" in completed(os.path.join(share, "bash-completion", "completions", f"{name}.bash"), name,
+                                           "--vers"), f"{name}.bash")
+            check(spwlab.read(os.path.join(share, "zsh", "site-functions",
+                                           f"_{name}")).startswith(f"#compdef {name}\n"), f"_{name}")
 
 
 def test_licence():
@@ -119,7 +132,8 @@ def test_with_softhca():
     spwtest.need_card()
     spwtest.need("ibv_devinfo")
     with spwlab.scratch() as folder:
-        done = run_bare(os.path.join(installed(folder), "with-softhca"), "--cable", f"shm:{spwlab.prefix('installed')}", "ibv_devinfo")
+        done = run_bare(os.path.join(installed(folder), "with-softhca"), "--cable", f"shm:{spwlab.prefix('installed')}",
+                        "ibv_devinfo")
         equal(done.returncode, 0, done.stderr)
         check("PORT_ACTIVE" in done.stdout, done.stdout)
 

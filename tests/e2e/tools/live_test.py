@@ -44,7 +44,8 @@ class Terminal:
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), command)
 
     def tmux(self, *args):
-        return subprocess.run(["tmux", "-L", self.name, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False)
+        return subprocess.run(["tmux", "-L", self.name, *args], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=20, check=False)
 
     def screen(self):
         return self.tmux("capture-pane", "-p").stdout.rstrip("\n").split("\n")
@@ -64,7 +65,8 @@ class Terminal:
 
 
 def test_top():
-    """80 by 24: rates and percentiles of a live run; it follows a resize, Tab shows the next, an ended one is reported, q quits."""
+    """80 by 24: rates and percentiles of a live run; it follows a resize, Tab shows the next, an ended one is reported,
+    q quits."""
     with two_spinwires() as (one, two), Terminal(f"{sys.executable} {TOP} {one.prefix}", 80, 24) as terminal:
         screen = terminal.wait(r"received [1-9].*polled_sent +[1-9]", "rates")
         check(screen[0].startswith(one.prefix) and "echo on inline" in screen[0], f"head: {screen[0]}")
@@ -98,15 +100,20 @@ def test_top_text():
         check(all(f"{r.prefix}  pid" in done.stdout for r in (run, two)), f"not both in\n{done.stdout}{done.stderr}")
         two.signal(signal.SIGINT)
         balanced(two.finish())
-        done = subprocess.run([sys.executable, TOP, "--once", run.prefix], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([sys.executable, TOP, "--once", run.prefix], capture_output=True, text=True, timeout=60,
+                              check=False)
         equal(done.returncode, 0, done.stderr)
         check(re.search(r"received [1-9]", done.stdout), f"no rate in\n{done.stdout}")
         for encoding in ("ascii", "gbk", "euc_jp"):
-            done = subprocess.run(["sh", "-c", '"$@" | head -n 1', "sh", sys.executable, TOP, "--once"], capture_output=True, timeout=60, check=False,
+            done = subprocess.run(["sh", "-c", '"$@" | head -n 1', "sh", sys.executable, TOP, "--once"],
+                                  capture_output=True, timeout=60, check=False,
                                   env={**os.environ, "PYTHONIOENCODING": encoding})
-            check(f"{run.prefix}  pid".encode() in done.stdout and not done.stderr, f"{encoding}, to a reader that leaves: {done}")
-        for args, says in (([run.prefix], "no terminal"), (["--once", "no-such-prefix"], "cannot find a spinwire with --file-prefix no-such-prefix")):
-            done = subprocess.run([sys.executable, TOP, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+            check(f"{run.prefix}  pid".encode() in done.stdout and not done.stderr,
+                  f"{encoding}, to a reader that leaves: {done}")
+        for args, says in (([run.prefix], "no terminal"),
+                           (["--once", "no-such-prefix"], "cannot find a spinwire with --file-prefix no-such-prefix")):
+            done = subprocess.run([sys.executable, TOP, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, timeout=60, check=False)
             equal((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
             check(says in done.stderr, done.stderr)
         run.signal(signal.SIGINT)
@@ -123,7 +130,8 @@ def exporter():
         with open(log, "wb") as out:
             process = spwlab.spawn([sys.executable, EXPORTER, "--listen", "127.0.0.1:0"], stdout=out, stderr=out)
         try:
-            yield spwlab.wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+/metrics", spwlab.read(log)), 30, "the exporter").group(0)
+            yield spwlab.wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+/metrics", spwlab.read(log)), 30,
+                                  "the exporter").group(0)
         finally:
             equal(spwlab.stop(process), 0, "exit status of the exporter")
 
@@ -142,7 +150,8 @@ def of_process(samples, prefix):
 
 
 def test_exporter():
-    """Two spinwires by label; counters only grow; buckets are cumulative and end at the count; what is left agrees with the summary."""
+    """Two spinwires by label; counters only grow; buckets are cumulative and end at the count; what is left agrees with
+    the summary."""
     if not exposition.has_client():
         raise Skip("python3-prometheus-client is not installed (tools/deps test)")
     with two_spinwires() as (one, two), exporter() as url:
@@ -160,7 +169,8 @@ def test_exporter():
         limits = sorted(stage, key=float)
         check(len(limits) > 20 and limits[-1] == "+Inf", f"limits {limits}")
         check([stage[le] for le in limits] == sorted(stage.values()), f"buckets {stage}")
-        check(any(name == "spinwire_slow_frames_total" and ("cause", "poll_gap") in labels for name, labels in second), "no causes")
+        check(any(name == "spinwire_slow_frames_total" and ("cause", "poll_gap") in labels for name, labels in second),
+              "no causes")
         try:
             urllib.request.urlopen(url.replace("/metrics", "/"), timeout=20)
             check(False, "another path was answered")
@@ -168,7 +178,8 @@ def test_exporter():
             equal(error.code, 404, "another path")
         one.signal(signal.SIGINT)
         summary = one.finish()
-        received = next(value for (name, labels), value in second.items() if name == "spinwire_frames_total" and ("edge", "received") in labels)
+        received = next(value for (name, labels), value in second.items() if name == "spinwire_frames_total"
+                        and ("edge", "received") in labels)
         check(0 < received <= summary["ledger"]["received"], f"received {received}")
         spwlab.wait_for(lambda: not of_process(scrape(url)[0], one.prefix), 30, "the series to go")
 

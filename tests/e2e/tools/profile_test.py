@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/profile: the probe of the machine's own jitter, a short sweep, the report in a browser, and what may go wrong."""
+"""tools/profile: the probe of the machine's own jitter, a short sweep, the report in a browser, and what may go
+wrong."""
 import html.parser
 import json
 import os
@@ -31,7 +32,8 @@ def rows_of(path):
 
 
 def test_hiccup():
-    """A probe that is stopped for 0.3 s sees a gap of at least that, once; counts never grow with the length of the gap."""
+    """A probe that is stopped for 0.3 s sees a gap of at least that, once; counts never grow with the length of the
+    gap."""
     if not DOCTOR:
         raise Skip("spinwire-doctor is not built: it needs rdma-core")
     core = spwlab.cores()[0]
@@ -52,7 +54,8 @@ def test_hiccup():
     for what in ("gaps over", "waits over"):
         over = [value for (_, metric), value in rows.items() if metric.startswith(what)]
         check(len(over) > 15 and over == sorted(over, reverse=True), f"{what}: {over}")
-    # In 1.5 s a frame comes in the first 0.1 s of those 0.3 s with a probability of 0.1 in 1.5, and there may be other gaps.
+    # In 1.5 s a frame comes in the first 0.1 s of those 0.3 s with a probability of 0.1 in 1.5, and there may be other
+    # gaps.
     check(rows[case, "waits over 200000000 ns"] > 0.05e6, f"waits: {rows[case, 'waits over 200000000 ns']} ppm")
     check(rows[case, "gaps over 200000000 ns"] > 0, "the gap is not among those over 200 ms")
     check(rows[case, "taken by gaps over 1 us"] > 10, f"taken: {rows[case, 'taken by gaps over 1 us']} %")
@@ -75,7 +78,8 @@ def test_idle():
 def profile(folder, args, status=0, env=None, under=()):
     """Runs tools/profile; (its output, its record or None, its report or None)."""
     cmd = [*under, sys.executable, PROFILE, "--out", folder, *args]
-    done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False,
+    done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=200, check=False,
                           env={**os.environ, **(env or {})})
     equal(done.returncode, status, f"exit status of {' '.join(cmd)}\n{done.stdout}\n")
     paths = [os.path.join(folder, name) for name in ("profile.json", "report.html")]
@@ -113,7 +117,8 @@ def test_sweep():
     with spwlab.scratch() as folder:
         out, record, text = profile(folder, SHORT)
     equal([round(step["offered_fps"]) for step in record["steps"]], [100000, 200000, 230000, 260000], "loads")
-    check(re.search(r"1/4 +50 % +100 k (.*\n)+.*2/4 +100 % +200 k (.*\n)+.*4/4 +130 % +260 k ", out), f"no progress in:\n{out}")
+    check(re.search(r"1/4 +50 % +100 k (.*\n)+.*2/4 +100 % +200 k (.*\n)+.*4/4 +130 % +260 k ", out),
+          f"no progress in:\n{out}")
     check(len(text) < 2 << 20, f"the report has {len(text)} bytes")
     page = Page(text)
     check(page.drawings >= 8 and not page.fetched, f"{page.drawings} drawings, fetches {page.fetched}")
@@ -134,19 +139,22 @@ def old_report(folder):
 def check_old_report(folder):
     names = sorted(os.listdir(folder))
     equal(names, ["profile.json", "report.html"], "files")
-    check(all(spwlab.read(os.path.join(folder, name)) == '{"of": "an earlier run"}' for name in names), "an earlier report was replaced")
+    check(all(spwlab.read(os.path.join(folder, name)) == '{"of": "an earlier run"}' for name in names),
+          "an earlier report was replaced")
 
 
 def by_hand(out):
     """What the printed command prints when it is run."""
     command = re.search(r"by hand, in a shell here: (.+)", out)
     check(command, f"no command in\n{out}")
-    done = subprocess.run(["timeout", "60", "sh", "-c", command[1]], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(["timeout", "60", "sh", "-c", command[1]], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 def test_failing_step():
-    """A sink that cannot start: each step reports the reason, the command by hand shows it too, the report of an earlier run stays."""
+    """A sink that cannot start: each step reports the reason, the command by hand shows it too, the report of an
+    earlier run stays."""
     with spwlab.scratch() as folder:
         old_report(folder)
         out, _, _ = profile(folder, [*SHORT, "--handler", "no_such_handler"], status=2)
@@ -158,15 +166,18 @@ def test_failing_step():
 
 
 def failing_job(folder, args=(), env=None):
-    cmd = [sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--ethdev", "--seconds", "1", "--out", folder, *args]
-    done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False,
+    cmd = [sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--ethdev", "--seconds", "1", "--out",
+           folder, *args]
+    done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=200, check=False,
                           env={**os.environ, **(env or {})})
     equal(done.returncode, 2, f"exit status\n{done.stdout}\n")
     return done.stdout
 
 
 def test_main_job_fails():
-    """tools/run and a spinwire that dies, or refuses: which signal, which command, and no report of a run that did not happen."""
+    """tools/run and a spinwire that dies, or refuses: which signal, which command, and no report of a run that did not
+    happen."""
     with spwlab.scratch() as bin_folder, spwlab.scratch() as folder:
         program = os.path.join(bin_folder, "spinwire")
         with open(program, "w", encoding="ascii") as file:
@@ -186,7 +197,8 @@ def test_main_job_fails():
             out = failing_job(folder, [option, "0"])
             check(f"tools/run: error: argument {option}: 0 is not from" in out, out)
         out = failing_job(folder, ["--json", os.path.join(bin_folder, "none", "summary.json")])
-        check(out.count("\n") == 1 and f"tools/run: cannot write {bin_folder}/none/summary.json: No such file or directory" in out, out)
+        check(out.count("\n") == 1
+              and f"tools/run: cannot write {bin_folder}/none/summary.json: No such file or directory" in out, out)
 
 
 def test_full_disk():
@@ -201,8 +213,9 @@ def test_full_disk():
 
 
 def test_main_job():
-    """What tools/run runs: the stage table, the round trip, spinwire's summary, and a report whose path is printed; on a terminal of ASCII alone.
-    DPDK's net_memif may end spinwire with SIGSEGV when the source leaves; the run is then repeated."""
+    """What tools/run runs: the stage table, the round trip, spinwire's summary, and a report whose path is printed; on
+    a terminal of ASCII alone. DPDK's net_memif may end spinwire with SIGSEGV when the source leaves; the run is then
+    repeated."""
     for _ in range(3):
         out = main_job(["--ethdev"], env={**os.environ, "PYTHONIOENCODING": "ascii"})
         if "was ended by SIGSEGV " not in out:
@@ -223,25 +236,30 @@ def test_main_job_softhca():
 
 
 def test_main_job_explains():
-    """Slow round trips are joined, and --explain prints one of them from the trails: its parts sum to the whole. Another is refused."""
+    """Slow round trips are joined, and --explain prints one of them from the trails: its parts sum to the whole.
+    Another is refused."""
     need_softhca()
     with spwlab.scratch() as folder:
         def job(*args):
-            done = subprocess.run([sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--out", folder, *args], stdin=subprocess.DEVNULL,
+            done = subprocess.run([sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--out", folder,
+                                   *args], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
             return done.returncode, done.stdout
         status, out = job("--seconds", "1", "--rate", "20000")
         equal(status, 0, out)
         if "no round trip was slow" in out:
             raise Skip("no round trip was slow")
-        check(re.search(r"^attributed \d+\.\d % of slow round trips' time \(\d+ frames, \d+ with every stamp; ± \d+ ns\)$", out, re.M), out)
-        sides = spwjoin.load(*(os.path.join(folder, "trail", f"{name}.trail") for name in ("source", "spinwire", "source-nic", "spinwire-nic")))
+        line = r"^attributed \d+\.\d % of slow round trips' time \(\d+ frames, \d+ with every stamp; ± \d+ ns\)$"
+        check(re.search(line, out, re.M), out)
+        sides = spwjoin.load(*(os.path.join(folder, "trail", f"{name}.trail")
+                               for name in ("source", "spinwire", "source-nic", "spinwire-nic")))
         _, _, flow, seq, due, _, _, _, echo, *_ = sides.slow[-1]
         status, out = job("--explain", f"{flow}:{seq}")
         equal(status, 0, out)
         took = [float(line.split()[1]) for line in out.splitlines()[2:-1]]
         whole = float(out.splitlines()[-1].split()[0])
-        check(echo > due and len(took) > 5 and abs(sum(took) - whole) < 0.02 * len(took), f"{sum(took)} is not {whole}:\n{out}")
+        check(echo > due and len(took) > 5 and abs(sum(took) - whole) < 0.02 * len(took),
+              f"{sum(took)} is not {whole}:\n{out}")
         status, out = job("--explain", "9999:1")
         check(status == 2 and "was not slow in the last run" in out, out)
 
@@ -249,7 +267,8 @@ def test_main_job_explains():
 def test_main_job_device():
     """Devices by name, as real ones would be: here software ConnectX that are there from outside."""
     need_softhca()
-    tool = [os.path.join(os.path.dirname(PROFILE), "with-softhca"), "--devices", "2", "--name", "mlx5_0,mlx5_1", "--cable", f"shm:{spwlab.prefix('device')}"]
+    tool = [os.path.join(os.path.dirname(PROFILE), "with-softhca"), "--devices", "2", "--name", "mlx5_0,mlx5_1",
+            "--cable", f"shm:{spwlab.prefix('device')}"]
     out = main_job(["--device", "mlx5_0", "--peer", "mlx5_1"], tool)
     check("mlx5 port on mlx5_0, the source on mlx5_1" in out and "residual              0" in out, out)
 
@@ -261,12 +280,16 @@ def main_job(args, wrap=(), **kwargs):
     """Its output; it was stopped when frames had come."""
     with spwlab.scratch() as folder:
         summary = os.path.join(folder, "summary.json")
-        job = spwlab.spawn([*wrap, sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--seconds", str(JOB_S), "--rate", "20000",
-                            "--out", folder, "--json", summary, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs)
+        job = spwlab.spawn([*wrap, sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--seconds",
+                            str(JOB_S), "--rate", "20000",
+                            "--out", folder, "--json", summary, *args], stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, **kwargs)
         try:
             sink = f"spinwire-sink1-{job.pid}"
-            # until frames come or the job ends, which it does by itself: a machine that runs something else takes twenty times longer
-            spwlab.wait_for(lambda: job.poll() is not None or (spwlab.telemetry(sink, "/spinwire/ledger") or {}).get("received"), 180, "frames")
+            # until frames come or the job ends, which it does by itself: a machine that runs something else takes
+            # twenty times longer
+            spwlab.wait_for(lambda: job.poll() is not None or (spwlab.telemetry(sink, "/spinwire/ledger")
+                                                               or {}).get("received"), 180, "frames")
             job.send_signal(signal.SIGINT)
             out, _ = job.communicate(timeout=180)
         finally:
@@ -295,22 +318,30 @@ def png_colours(path):
         at += 12 + length
     step, raw = {2: 3, 6: 4}[kind], zlib.decompress(packed)
     row = width * step + 1
-    return width, height, len({raw[i:i + step] for y in range(0, height, 7) for i in range(y * row + 1, (y + 1) * row, step)})
+    return width, height, len({raw[i:i + step] for y in range(0, height, 7)
+                               for i in range(y * row + 1, (y + 1) * row, step)})
 
 
-# What the browser says of a page: how wide it is, and whether each table ends within its window or scrolls within its own box.
+# What the browser says of a page: how wide it is, and whether each table ends within its window or scrolls within its
+# own box.
 MEASURE = """<script>document.title = [document.documentElement.scrollWidth, document.documentElement.clientWidth,
-...[...document.querySelectorAll("table")].map(t => t.closest(".scroll, body").getBoundingClientRect().right)].map(Math.round)</script></body>"""
+...[...document.querySelectorAll("table")].map(t => t.closest(".scroll, body").getBoundingClientRect().right)
+].map(Math.round)</script></body>"""
 
 
 def check_widths(browser, folder, width):
     """At this width nothing but a table's own box scrolls sideways."""
     page = os.path.join(folder, "measure.html")
-    spwfile.write(page, spwlab.read(os.path.join(folder, "report.html")).replace("<details>", "<details open>").replace("</body>", MEASURE))
-    done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/browser", f"--window-size={width},2000", "--dump-dom",
-                           f"file://{page}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    spwfile.write(page, spwlab.read(os.path.join(folder, "report.html")).replace("<details>",
+                                                                                 "<details open>").replace("</body>",
+                                                                                                           MEASURE))
+    done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/browser",
+                           f"--window-size={width},2000", "--dump-dom",
+                           f"file://{page}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                          check=False)
     whole, window, *boxes = map(int, re.search(r"<title>([\d,]+)</title>", done.stdout)[1].split(","))
-    check(whole <= window and len(boxes) > 5 and max(boxes) <= window, f"window of {width}: the page is {whole} wide, {window} are seen; tables end at {boxes}")
+    check(whole <= window and len(boxes) > 5 and max(boxes) <= window,
+          f"window of {width}: the page is {whole} wide, {window} are seen; tables end at {boxes}")
 
 
 def test_browser():
@@ -324,8 +355,10 @@ def test_browser():
             check_widths(browser, folder, width)
         for width, height in ((1100, 4000), (390, 5000)):
             shot = os.path.join(folder, f"{width}.png")
-            done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={folder}/browser",
-                                   f"--window-size={width},{height}", f"--screenshot={shot}", f"file://{folder}/report.html"],
+            done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                                   f"--user-data-dir={folder}/browser",
+                                   f"--window-size={width},{height}", f"--screenshot={shot}",
+                                   f"file://{folder}/report.html"],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
             equal(done.returncode, 0, f"exit status of the browser\n{done.stderr}")
             console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The README's first commands in a fresh clone, in both orders, twice: tools/run, with-softhca, and between the rounds what tools/test
-leaves, a newer library with sanitizers. What is judged is the last commit."""
+"""The README's first commands in a fresh clone, in both orders, twice: tools/run, with-softhca, and between the rounds
+what tools/test leaves, a newer library with sanitizers. What is judged is the last commit."""
 import os
 import subprocess
 
@@ -18,7 +18,8 @@ def command(folder, cmd, limit=1500):
     """Its output. Nothing of a test's surroundings names programs or libraries."""
     env = {key: value for key, value in os.environ.items() if not key.startswith(("SPINWIRE", "SPW_", "LD_PRELOAD"))}
     env |= {"CCACHE_BASEDIR": folder, "CCACHE_NOHASHDIR": "1"}
-    done = subprocess.run(cmd, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    done = subprocess.run(cmd, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
                           timeout=limit, check=False)
     equal(done.returncode, 0, f"exit status of {' '.join(cmd)}\n{done.stdout[-6000:]}\n")
     return done.stdout

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pairs_test.py PEER CASE: two processes of lib/xfer (peer.c) whose devices face each other in another order than that of their
-numbers, or not at all. The rails that there are come up; one line of each end says what is left out, and why."""
+"""pairs_test.py PEER CASE: two processes of lib/xfer (peer.c) whose devices face each other in another order than that
+of their numbers, or not at all. The rails that there are come up; one line of each end says what is left out, and
+why."""
 import contextlib
 import os
 import re
@@ -23,7 +24,8 @@ class End:
     def __init__(self, folder, cables, ips, role, *args):
         names = '+'.join(f'shm:spwt-{os.getpid()}-{c}' for c in cables)
         devices = [f'mlx5_{i}' for i in range(len(cables))]
-        argv = peers.Fabric(cable=names).argv([PEER, role, '+'.join(devices), *args], '--name', ','.join(devices), '--ip', ips,
+        argv = peers.Fabric(cable=names).argv([PEER, role, '+'.join(devices), *args], '--name', ','.join(devices),
+                                              '--ip', ips,
                                               '--control', os.path.join(folder, role))
         self.control = os.path.join(folder, role)
         self.proc = peers.Proc(argv, role, {**peers.env(), 'SPW_TEST_EXCHANGE_MS': '20000'})
@@ -74,7 +76,8 @@ def one_subnet_crossed(folder):
 def lan_first(folder):
     """The first port of a workstation is the LAN; the Spark's other half is free."""
     server, client = pair(folder, ('lc', '192.168.1.5,10.0.1.1'), ('cd', '10.0.1.2,10.0.2.2'), 1)
-    expect(server, r'1 of 2 devices carry it; left out: mlx5_0 \(192.168.1.5/24\): the peer has no address in its subnet '
+    expect(server,
+           r'1 of 2 devices carry it; left out: mlx5_0 \(192.168.1.5/24\): the peer has no address in its subnet '
                    r'\(the peer has 10.0.1.2/24, 10.0.2.2/24\)')
     expect(client, r'left out: mlx5_1 \(10.0.2.2/24\): the peer has no address in its subnet')
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rxe_test.py guest PROGRAM... | wire XFER_PEER: lib/xfer and the kernel's own soft-RoCE (rxe0), in the guest of tools/rxe-guest.
-guest: tests of lib/xfer there, over rxe0 as their only rail, and as one of two beside the software ConnectX. They compare every byte;
-rxe_guest.sh looks at what rxe0 sent.
-wire: one end there over rxe0, the other here over a software ConnectX."""
+"""rxe_test.py guest PROGRAM... | wire XFER_PEER: lib/xfer and the kernel's own soft-RoCE (rxe0), in the guest of
+tools/rxe-guest. guest: tests of lib/xfer there, over rxe0 as their only rail, and as one of two beside the software
+ConnectX. They compare every byte; rxe_guest.sh looks at what rxe0 sent. wire: one end there over rxe0, the other here
+over a software ConnectX."""
 import os
 import re
 import sys
@@ -20,7 +20,8 @@ MESSAGES = 100 # at each end
 def inside(programs):
     script = os.path.join(peers.ROOT, 'tests/e2e/xfer/rxe_guest.sh')
     names = [os.path.basename(p) + way for p in programs for way in ('_alone', '_of_two')]
-    guest.phases(names, [script, guest.WITH_SOFTHCA, os.environ['SPW_SOFTHCA_LIB'], *programs], [script, *programs, *guest.softhca()])
+    guest.phases(names, [script, guest.WITH_SOFTHCA, os.environ['SPW_SOFTHCA_LIB'], *programs],
+                 [script, *programs, *guest.softhca()])
 
 
 def received(proc):
@@ -36,7 +37,8 @@ def wire(program):
     with tempfile.TemporaryDirectory(prefix='spw-') as folder, peers.together():
         host = guest.host([program, 'serve', 'mlx5_0', address], folder)
         host.wait_for('listens on', deadline)
-        vm = guest.start(f'timeout {int(guest.SECONDS)} {program} connect verbs:rxe0 {address.replace("127.0.0.1", "10.0.2.2")}', guest.SECONDS, folder,
+        vm = guest.start(f'timeout {int(guest.SECONDS)} {program} connect verbs:rxe0 '
+                         f'{address.replace("127.0.0.1", "10.0.2.2")}', guest.SECONDS, folder,
                          carry=[program])
         for proc in (host, vm):
             proc.wait_for(lambda p=proc: received(p) >= MESSAGES, deadline)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""split_test.py PROGRAM: what a message over two rails (split_test.c) looks like on the wire. tshark reads the trace of each rail: their
-writes cover the message, no byte twice, and each rail carried what lib/xfer says."""
+"""split_test.py PROGRAM: what a message over two rails (split_test.c) looks like on the wire. tshark reads the trace of
+each rail: their writes cover the message, no byte twice, and each rail carried what lib/xfer says."""
 import glob
 import os
 import re

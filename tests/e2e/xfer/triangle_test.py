@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""triangle_test.py TRIANGLE one|halves: three machines (network namespaces), each with a cable to both others and no way between
-the cables: TCP and RDMA reach a machine only over the cable to it. Each two find the rails that they share."""
+"""triangle_test.py TRIANGLE one|halves: three machines (network namespaces), each with a cable to both others and no
+way between the cables: TCP and RDMA reach a machine only over the cable to it. Each two find the rails that they
+share."""
 import contextlib
 import os
 import re
@@ -27,7 +28,8 @@ def run(*args):
 
 def devices(rank, halves):
     """(cable of each half, address) in the order of devices."""
-    return [(f'{cable}{half}', f'192.168.{SUBNETS[cable][half]}.{rank + 1}') for half in range(halves) for cable in CABLES[rank]]
+    return [(f'{cable}{half}', f'192.168.{SUBNETS[cable][half]}.{rank + 1}') for half in range(halves)
+            for cable in CABLES[rank]]
 
 
 @contextlib.contextmanager
@@ -43,7 +45,8 @@ def machines(halves):
         for half in range(halves):
             for cable, (one, two) in {'ab': (0, 1), 'ac': (0, 2), 'bc': (1, 2)}.items():
                 dev = f'{cable}{half}'
-                run('ip', 'link', 'add', dev, 'netns', names[one], 'type', 'veth', 'peer', 'name', dev, 'netns', names[two])
+                run('ip', 'link', 'add', dev, 'netns', names[one], 'type', 'veth', 'peer', 'name', dev, 'netns',
+                    names[two])
         for rank, name in enumerate(names):
             for dev, address in devices(rank, halves):
                 run('ip', '-n', name, 'addr', 'add', f'{address}/24', 'dev', dev)

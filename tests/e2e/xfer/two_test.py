@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""two_test.py PEER CASE: two processes of lib/xfer (peer.c), one of which is killed, stopped or cut off. The other one must say so in
-one line, and serve the next peer; what arrives in between is compared byte by byte."""
+"""two_test.py PEER CASE: two processes of lib/xfer (peer.c), one of which is killed, stopped or cut off. The other one
+must say so in one line, and serve the next peer; what arrives in between is compared byte by byte."""
 import contextlib
 import os
 import re
@@ -31,7 +31,8 @@ class End:
         world.started += 1
         side = ['--name', 'mlx5_0,mlx5_1', '--control', self.control]
         argv = [*prefix, *world.fabric.argv([PEER, role, *args], *side)]
-        self.proc = peers.Proc(argv, role, {**peers.env(), 'SPW_TEST_GONE_MS': str(GONE_MS), 'SPW_TEST_EXCHANGE_MS': str(EXCHANGE_MS)})
+        self.proc = peers.Proc(argv, role, {**peers.env(), 'SPW_TEST_GONE_MS': str(GONE_MS),
+                                            'SPW_TEST_EXCHANGE_MS': str(EXCHANGE_MS)})
 
     def said(self, pattern):
         return re.findall(pattern, self.proc.output(), re.M)
@@ -153,7 +154,8 @@ def killed_while_a_rail_is_down(world):
 # ---- stopped ----
 
 def stopped_for_a_moment(world):
-    """A second without a core, the emulated NIC's included: retries run out, rails fail and come back, nothing is lost."""
+    """A second without a core, the emulated NIC's included: retries run out, rails fail and come back, nothing is
+    lost."""
     server, client = world.pair()
     for end, other in ((client, server), (server, client)):
         end.signal(signal.SIGSTOP)
@@ -188,7 +190,8 @@ def stopped_before_it_answers(world):
 def drop(namespace, verb):
     """iptables in a namespace: -A drops all TCP that leaves it, -D lets it through."""
     for program in ('iptables', 'ip6tables'):
-        subprocess.run(['ip', 'netns', 'exec', namespace, program, verb, 'OUTPUT', '-p', 'tcp', '-j', 'DROP'], check=True)
+        subprocess.run(['ip', 'netns', 'exec', namespace, program, verb, 'OUTPUT', '-p', 'tcp', '-j', 'DROP'],
+                       check=True)
 
 
 def tcp_cut(world):
@@ -252,7 +255,8 @@ def beside_ucx(world):
     peers.need('ucx_perftest')
     server, client = world.pair()
     port, deadline, begin = peers.free_port(), time.monotonic() + 150, server.messages()
-    env = {**peers.env(), 'UCX_TLS': 'rc_mlx5,ud_mlx5:aux', 'UCX_NET_DEVICES': 'mlx5_0:1,mlx5_1:1', 'UCX_MAX_RNDV_RAILS': '2'}
+    env = {**peers.env(), 'UCX_TLS': 'rc_mlx5,ud_mlx5:aux', 'UCX_NET_DEVICES': 'mlx5_0:1,mlx5_1:1',
+           'UCX_MAX_RNDV_RAILS': '2'}
     program = ['ucx_perftest', '-p', str(port), '-t', 'tag_bw', '-s', '1000000', '-n', '100', '-w', '20']
     ends = [peers.Proc(world.fabric.argv(program, '--name', 'mlx5_0,mlx5_1'), 'UCX server', env)]
     ends[0].wait_for(lambda: peers.listening(port), deadline)
@@ -283,8 +287,10 @@ def locked_memory(world):
         raise peers.Failed(f'no remedy in: {line}')
 
 
-CASES = {f.__name__: f for f in (client_killed, client_killed_idle, server_killed, killed_while_connecting, killed_while_a_rail_is_down,
-                                 stopped_for_a_moment, stopped_for_long, stopped_before_it_answers, rdma_cut, rdma_cut_before, beside_ucx, locked_memory)}
+CASES = {f.__name__: f for f in (client_killed, client_killed_idle, server_killed, killed_while_connecting,
+                                 killed_while_a_rail_is_down,
+                                 stopped_for_a_moment, stopped_for_long, stopped_before_it_answers, rdma_cut,
+                                 rdma_cut_before, beside_ucx, locked_memory)}
 APART = {f.__name__: f for f in (tcp_cut, tcp_cut_and_a_rail_lost, tcp_cut_before, ipv6)}
 
 
@@ -298,9 +304,11 @@ def namespaces():
         for name in names:
             if subprocess.run(['ip', 'netns', 'add', name], capture_output=True).returncode:
                 peers.skip('network namespaces cannot be made here')
-        subprocess.run(['ip', 'link', 'add', 'v0', 'netns', names[0], 'type', 'veth', 'peer', 'name', 'v0', 'netns', names[1]], check=True)
+        subprocess.run(['ip', 'link', 'add', 'v0', 'netns', names[0], 'type', 'veth', 'peer', 'name', 'v0', 'netns',
+                        names[1]], check=True)
         for i, name in enumerate(names):
-            for line in (f'addr add 10.9.0.{i + 1}/24 dev v0', f'addr add fd00:9::{i + 1}/64 dev v0 nodad', 'link set v0 up', 'link set lo up'):
+            for line in (f'addr add 10.9.0.{i + 1}/24 dev v0', f'addr add fd00:9::{i + 1}/64 dev v0 nodad',
+                         'link set v0 up', 'link set lo up'):
                 subprocess.run(['ip', '-n', name, *line.split()], check=True)
         yield names
     finally:

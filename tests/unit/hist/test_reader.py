@@ -26,7 +26,8 @@ def check(condition, text):
 
 def account(sampler, shape, count, lost, folder):
     """({point or percentile: value, "lost" or "-"}, raw samples, sorted)."""
-    done = subprocess.run([*WRAPPER, sampler, shape, str(count), str(lost), folder], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*WRAPPER, sampler, shape, str(count), str(lost), folder], check=True, capture_output=True,
+                          text=True, timeout=60)
     printed = [line.split() for line in done.stdout.splitlines()]
     with open(os.path.join(folder, "raw"), encoding="ascii") as file:
         raw = sorted(map(int, file))
@@ -39,7 +40,8 @@ def ppm_of(name):
 
 
 def by_sort(raw, lost, ppm):
-    """What the percentile is, from its definition: the value whose rank is the first to cover ppm of all, lost ones last."""
+    """What the percentile is, from its definition: the value whose rank is the first to cover ppm of all, lost ones
+    last."""
     total = len(raw) + lost
     if 0 < ppm < 1000000 and total * (1000000 - ppm) < 1000000:
         return "-"
@@ -48,7 +50,8 @@ def by_sort(raw, lost, ppm):
 
 
 def near(got, want):
-    return got == want if isinstance(got, str) or isinstance(want, str) else want <= got <= want + math.floor(want * WORST)
+    return got == want if isinstance(got, str) or isinstance(want,
+                                                             str) else want <= got <= want + math.floor(want * WORST)
 
 
 def judged_by_sort(sampler, folder):
@@ -60,7 +63,8 @@ def judged_by_sort(sampler, folder):
                 check(set(POINTS) <= set(printed), f"points {sorted(printed)}")
                 for name, got in printed.items():
                     want = by_sort(raw, lost, ppm_of(name))
-                    check(near(got, want), f"{shape}, {count} samples, {lost} lost: {name} is {got}, the sort says {want}")
+                    check(near(got, want),
+                          f"{shape}, {count} samples, {lost} lost: {name} is {got}, the sort says {want}")
                     if isinstance(want, int) and want:
                         worst = max(worst, got / want - 1)
     print(f"worst error of a printed percentile: {100 * worst:.3f} %")
@@ -71,7 +75,8 @@ def java_says(folder):
     base = ["java", "-cp", JAR, "org.HdrHistogram.HistogramLogProcessor", "-i", os.path.join(folder, "log")]
     tags = subprocess.run([*base, "-listtags"], check=True, capture_output=True, text=True, timeout=60).stdout
     out = os.path.join(folder, "out")
-    subprocess.run([*base, "-tag", "round_trip", "-outputValueUnitRatio", "1", "-o", out], check=True, capture_output=True,
+    subprocess.run([*base, "-tag", "round_trip", "-outputValueUnitRatio", "1", "-o", out], check=True,
+                   capture_output=True,
                    timeout=60)
     with open(out, encoding="ascii") as file:
         totals = re.findall(r"T:(\d+) \((.*?)\)", file.read())

@@ -16,19 +16,26 @@ HZ = 2_000_000_000
 
 def step(fps, p99, intended=10000, lost=0, **more):
     """One measured load; times in ns."""
-    points = {"p50_ns": 1000, "p90_ns": 1500, "p99_ns": p99, "p999_ns": "lost" if lost else 2 * p99, "p9999_ns": None, "max_ns": "lost" if lost else 9 * p99}
-    gen = {"intended": intended, "sent": intended, "unsent": 0, "lost": lost, "echoed": intended - lost, "seconds": 1.0, "duplicated": 0, "reordered": 0,
-           "corrupted": 0, "round_trip": {"count": intended - lost, **points}, "schedule_error": {"count": intended, "p999_ns": 80},
+    points = {"p50_ns": 1000, "p90_ns": 1500, "p99_ns": p99, "p999_ns": "lost" if lost else 2 * p99, "p9999_ns": None,
+              "max_ns": "lost" if lost else 9 * p99}
+    gen = {"intended": intended, "sent": intended, "unsent": 0, "lost": lost, "echoed": intended - lost, "seconds": 1.0,
+           "duplicated": 0, "reordered": 0,
+           "corrupted": 0, "round_trip": {"count": intended - lost, **points},
+           "schedule_error": {"count": intended, "p999_ns": 80},
            "tsc_hz": HZ, "host": {"boot_id": "b"}, **more.get("gen", {})}
-    spinwire = {"version": "0", "host": {"boot_id": "b", "dpdk": "D", "tsc_hz": HZ}, "tsc_hz": HZ, "latency": [], "regimes": {},
-                "ledger": {"received": intended, "executed": intended, "echoed": intended - lost, "dropped": {"tx_full": lost}, "bad": {}, "residual": 0},
+    spinwire = {"version": "0", "host": {"boot_id": "b", "dpdk": "D", "tsc_hz": HZ}, "tsc_hz": HZ, "latency": [],
+                "regimes": {},
+                "ledger": {"received": intended, "executed": intended, "echoed": intended - lost,
+                           "dropped": {"tx_full": lost}, "bad": {}, "residual": 0},
                 "pool": {"leaked": 0}, "executor": {"kind": "cpu", "mode": "thread", "device": "d"},
                 "memory": {"kind": "host", "why": "w", "h2d_copies": 0}, **more.get("spinwire", {})}
-    return {"share": None, "offered_fps": fps, "seconds": 1, "gen": gen, "spinwire": spinwire, "machine": None, "faults": [], "note": None}
+    return {"share": None, "offered_fps": fps, "seconds": 1, "gen": gen, "spinwire": spinwire, "machine": None,
+            "faults": [], "note": None}
 
 
 def record(steps, hiccup=None):
-    return {"title": "T", "begun": "now", "settings": [], "machine": [], "carries": None, "hiccup": {"before": hiccup, "after": None}, "steps": steps,
+    return {"title": "T", "begun": "now", "settings": [], "machine": [], "carries": None,
+            "hiccup": {"before": hiccup, "after": None}, "steps": steps,
             "faults": []}
 
 
@@ -51,12 +58,17 @@ class Where(unittest.TestCase):
     def both(self, **where):
         """Two slow frames a while apart; spinwire's own worst batch."""
         frame = {"flow": 3, "seq": 7, "due_tsc": 1000, "whole_ns": 4000, "joined": True, "like": 0,
-                 "legs": [leg("due", 200, sender_late=200), leg("wire_out", 300, wire=100, nic_late=200), leg("held", 500, wire=500), leg("echo", 3000, sender_behind=2900, unknown=100)]}
-        other = {**frame, "seq": 9, "due_tsc": 21000, "whole_ns": 3900, "legs": [leg("start_end", 3900, handler_slow=3900)]}
-        batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "cnt": 2, "ident": {"flow": 2, "seq": 7}, "blame": {"handler_slow": 900, "tx_stall": 600},
+                 "legs": [leg("due", 200, sender_late=200), leg("wire_out", 300, wire=100, nic_late=200),
+                          leg("held", 500, wire=500), leg("echo", 3000, sender_behind=2900, unknown=100)]}
+        other = {**frame, "seq": 9, "due_tsc": 21000, "whole_ns": 3900,
+                 "legs": [leg("start_end", 3900, handler_slow=3900)]}
+        batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "cnt": 2, "ident": {"flow": 2, "seq": 7},
+                 "blame": {"handler_slow": 900, "tx_stall": 600},
                  "stamps": {"sent_tsc": 5000}}
-        got = {"frames": 2, "joined": 2, "every": 1, "uncertainty_ns": 250, "defects": 0, "whole_ns": 7900, "attributed": 0.987, "worst": [frame, other],
-               "by": [{"place": leg["place"], "cause": cause, "ns": ns} for f in (frame, other) for leg in f["legs"] for cause, ns in leg["causes"].items()],
+        got = {"frames": 2, "joined": 2, "every": 1, "uncertainty_ns": 250, "defects": 0, "whole_ns": 7900,
+               "attributed": 0.987, "worst": [frame, other],
+               "by": [{"place": leg["place"], "cause": cause, "ns": ns} for f in (frame, other) for leg in f["legs"]
+                      for cause, ns in leg["causes"].items()],
                "behind": [{"who": "source", "from_ns": 2e9, "ns": 3000, "waits": 1}], **where}
         return {**step(1e6, 2000, spinwire={"worst": [batch]}), "where": got}
 
@@ -64,37 +76,45 @@ class Where(unittest.TestCase):
         first, second = data.worst_frames(self.both())
         self.assertEqual(first["parts"], [("due", 200), ("wire_out", 300), ("wire_out", 500), ("echo", 3000)])
         self.assertEqual(sum(ns for _, ns in first["parts"]), first["whole_ns"])
-        self.assertEqual([f["cause"] for f in (first, second)], ["sender_behind, 72 % of it", "handler_slow, 100 % of it"])
+        self.assertEqual([f["cause"] for f in (first, second)],
+                         ["sender_behind, 72 % of it", "handler_slow, 100 % of it"])
 
     def test_one_of_each_stall(self):
         """Frames that waited at the same time are one row."""
         got = self.both()
         frame = got["where"]["worst"][0]
-        got["where"]["worst"] += [{**frame, "seq": 6, "due_tsc": 1200, "whole_ns": 3800}, {**frame, "seq": 5, "due_tsc": 8799, "whole_ns": 1500}]
+        got["where"]["worst"] += [{**frame, "seq": 6, "due_tsc": 1200, "whole_ns": 3800},
+                                  {**frame, "seq": 5, "due_tsc": 8799, "whole_ns": 1500}]
         self.assertEqual([f["name"] for f in data.worst_frames(got)], ["flow 3, no. 7 (+2)", "flow 3, no. 9"])
 
     def test_sums(self):
         got = self.both()["where"]
         self.assertEqual([(c, round(s * 7900)) for c, s in where.by_cause(got)],
-                         [("handler_slow", 3900), ("sender_behind", 2900), ("wire", 600), ("sender_late", 200), ("nic_late", 200), ("unknown", 100)])
-        self.assertEqual([(key, round(share * 7900)) for key, _, share, _ in where.by_place(got)], [("due", 200), ("wire_out", 800), ("start_end", 3900), ("echo", 3000)])
+                         [("handler_slow", 3900), ("sender_behind", 2900), ("wire", 600), ("sender_late", 200),
+                          ("nic_late", 200), ("unknown", 100)])
+        self.assertEqual([(key, round(share * 7900)) for key, _, share, _ in where.by_place(got)],
+                         [("due", 200), ("wire_out", 800), ("start_end", 3900), ("echo", 3000)])
 
     def test_the_thread_that_was_away_for_the_longest_is_first(self):
         got = step(1e6, 2000, gen={"loop_gap": {"max_ns": 300}})
-        got["spinwire"]["held"] = {"lost": {"times": 1, "sum_ns": 700, "max_ns": 700}, "tx": {"times": 1, "sum_ns": 40, "max_ns": 40}, "switched_out": 1}
+        got["spinwire"]["held"] = {"lost": {"times": 1, "sum_ns": 700, "max_ns": 700},
+                                   "tx": {"times": 1, "sum_ns": 40, "max_ns": 40}, "switched_out": 1}
         got["nics"] = [{"late_us": 9}, {"naps": 4}]
-        self.assertEqual(data.away(got), [("the source's NIC thread", 9000), ("spinwire's loop", 700), ("the source's loop", 300)])
+        self.assertEqual(data.away(got), [("the source's NIC thread", 9000), ("spinwire's loop", 700),
+                                          ("the source's loop", 300)])
         self.assertEqual(data.away(step(1e6, 2000)), [])
 
     def test_the_page_has_them(self):
         text = page.html(record([self.both(), self.both()]))
-        for part in ("flow 3, no. 7", "sender_behind, 72 % of it", "batch 1, 2 frames", "98.7 %", "source: not polled", "the source&#x27;s loop: 3 µs from 2.00 s on"):
+        for part in ("flow 3, no. 7", "sender_behind, 72 % of it", "batch 1, 2 frames", "98.7 %", "source: not polled",
+                     "the source&#x27;s loop: 3 µs from 2.00 s on"):
             self.assertIn(part, text)
 
     def test_what_to_do(self):
         """The largest cause at the knee names the remedy; one load alone names the frame to look at."""
         got, idle = self.both(), self.both(frames=0)
-        self.assertEqual(advice.lines(record([got]), [got], None)[0][:53], "Begin with handler_slow, 49 % of slow round trips' ti")
+        self.assertEqual(advice.lines(record([got]), [got], None)[0][:53],
+                         "Begin with handler_slow, 49 % of slow round trips' ti")
         self.assertIn("tools/run --explain 3:7.", advice.lines(record([got]), [got], None)[1])
         self.assertIn(advice.REMEDY["handler_slow"], advice.lines(record([got, got]), [got, got], got)[1])
         self.assertIn("No round trip was slow", advice.lines(record([idle]), [idle], None)[0])
@@ -102,10 +122,12 @@ class Where(unittest.TestCase):
     def test_every_cause_has_a_remedy_and_a_meaning(self):
         names = set()
         for header, macro in (("rec/spw_cause.h", "SPW_CAUSE_LIST"), ("gen/spw_gen_slow.h", "GEN_CAUSE_LIST")):
-            with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "lib", header), encoding="utf-8") as file:
-                body = re.search(rf"#define {macro}\(X\)(.*?)\n\n", file.read(), re.S)
-            names |= set(re.findall(r"X\((\w+),", body[1]))
-        names -= {"beyond_sender", "lost", "unsent"}  # of the sender alone: the join resolves the first, the others have no round trip
+            with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "lib", header),
+                      encoding="utf-8") as file:
+                body = re.search(rf"#define {macro}\([^)]*\)(.*?)\n\n", file.read(), re.S)
+            names |= set(re.findall(r"X\((?:P, )?(\w+),", body[1]))
+        # of the sender alone: the join resolves the first, the others have no round trip
+        names -= {"beyond_sender", "lost", "unsent"}
         self.assertTrue(len(names) > 10 and names <= set(advice.REMEDY), names - set(advice.REMEDY))
         self.assertEqual(set(spwjoin.TEXTS), set(advice.REMEDY))
 
@@ -128,7 +150,8 @@ class Floor(unittest.TestCase):
         rng, gaps, seconds = random.Random(1), [], 10.0
         gaps += [rng.uniform(3e3, 3e4) for _ in range(4000)] + [rng.uniform(1e5, 2e6) for _ in range(60)]
         limits = [m * 10 ** e for e in range(2, 9) for m in (1, 2, 5)]
-        rows = [{"case": "core 1", "metric": f"waits over {limit} ns", "median": sum(max(0.0, g - limit) for g in gaps) / seconds / 1e3} for limit in limits]
+        rows = [{"case": "core 1", "metric": f"waits over {limit} ns", "median": sum(max(0.0, g - limit) for g in gaps)
+                 / seconds / 1e3} for limit in limits]
         waits = []
         for _ in range(400000):  # where a frame arrives: in a gap with the probability of its length
             at = rng.uniform(0, seconds * 1e9)
@@ -151,7 +174,8 @@ class Floor(unittest.TestCase):
 
 class Drawing(unittest.TestCase):
     def test_numbers(self):
-        self.assertEqual([svg.time_ns(v) for v in (0, 7, 999.6, 1234, 12.5e6, 3e9)], ["0 ns", "7 ns", "1 µs", "1.23 µs", "12.5 ms", "3 s"])
+        self.assertEqual([svg.time_ns(v) for v in (0, 7, 999.6, 1234, 12.5e6, 3e9)],
+                         ["0 ns", "7 ns", "1 µs", "1.23 µs", "12.5 ms", "3 s"])
         self.assertEqual([svg.rate(v) for v in (5, 1500, 2.5e6)], ["5", "1.5 k", "2.5 M"])
         self.assertEqual(svg.percentile(99.9990), "p99.999")
 
@@ -179,7 +203,8 @@ class Drawing(unittest.TestCase):
     def test_bars_have_one_scale(self):
         """A frame far longer than the rest makes the others short, as they are."""
         frames = [{"name": "f", "cause": "c", "whole_ns": ns, "parts": [("echo", ns)]} for ns in (500e6, 5e6)]
-        widths = [float(w) for w in re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"', charts.worst(900, frames, "t"))]
+        widths = [float(w) for w in re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"',
+                                               charts.worst(900, frames, "t"))]
         self.assertAlmostEqual(widths[0] / widths[1], 100, delta=12)
 
     def test_a_busy_machine_is_reported_first(self):

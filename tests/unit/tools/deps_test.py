@@ -29,18 +29,21 @@ class Deps(unittest.TestCase):
         log = os.path.join(self.folder, "log")
         open(log, "w", encoding="ascii").close()
         self.program("apt-get", f'echo "$@" >>{log}; case $1 in -s) {simulation} ;; esac')
-        done = subprocess.run([TOOL, "build"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        done = subprocess.run([TOOL, "build"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                              check=False,
                               env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
         with open(log, encoding="ascii") as file:
             return done.returncode, done.stderr, [line for line in file if "-y" in line.split()]
 
     def test_nothing_is_removed(self):
-        status, text, installs = self.deps('echo "Remv ucx [1.18.0-1.2404]"; echo "Inst libdpdk-dev (22.11)"; echo "Remv libibverbs1:arm64 [2501]"')
+        status, text, installs = self.deps('echo "Remv ucx [1.18.0-1.2404]"; echo "Inst libdpdk-dev (22.11)"; echo '
+                                           '"Remv libibverbs1:arm64 [2501]"')
         self.assertEqual((status, installs), (2, []))
         self.assertIn("would remove ucx libibverbs1:arm64", text)
 
     def test_impossible(self):
-        status, text, installs = self.deps('echo "E: Unable to correct problems, you have held broken packages."; exit 100')
+        status, text, installs = self.deps('echo "E: Unable to correct problems, you have held broken packages."; exit '
+                                           '100')
         self.assertEqual((status, installs), (2, []))
         self.assertIn("held broken packages", text)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/exporter before telemetry sockets that are torn, hostile, foreign, older, busy or mute: only the rows of that process go."""
+"""tools/exporter before telemetry sockets that are torn, hostile, foreign, older, busy or mute: only the rows of that
+process go."""
 import contextlib
 import copy
 import http.client
@@ -28,9 +29,12 @@ _loader.exec_module(exporter)
 
 GOOD = {
     "info": {"version": "0.1.0", "executor": "cpu", "handler": "echo", "running_ms": 1500, "tsc_hz": 2000000000},
-    "ports": {"0000:01:00.0": {"driver": "ethdev", "rx_frames": 10, "rx_bytes": 640, "tx_frames": 9, "tx_bytes": 576, "dropped_too_long": 1, "error_link": 0}},
-    "ledger": {"wire": 10, "received": 10, "executed": 10, "echoed": 9, "consumed": 1, "bad": 0, "no_slot": 0, "pool_slots": 512, "pool_free": 512},
-    "lcores": {"1": {"port": "0000:01:00.0", "queue": 0, "frames": 10, "turn_max_ns": 900, **dict.fromkeys(spwtel.REGIMES, 1000)}},
+    "ports": {"0000:01:00.0": {"driver": "ethdev", "rx_frames": 10, "rx_bytes": 640, "tx_frames": 9, "tx_bytes": 576,
+                               "dropped_too_long": 1, "error_link": 0}},
+    "ledger": {"wire": 10, "received": 10, "executed": 10, "echoed": 9, "consumed": 1, "bad": 0, "no_slot": 0,
+               "pool_slots": 512, "pool_free": 512},
+    "lcores": {"1": {"port": "0000:01:00.0", "queue": 0, "frames": 10, "turn_max_ns": 900,
+                     **dict.fromkeys(spwtel.REGIMES, 1000)}},
     "latency": {"polled_sent": {"count": 10, "p50": 700, "uncertainty": 5}},
     "causes": {"poll_gap": 2, "held_times_lost": 1, "held_ns_lost": 5000},
     "histogram": {"le_100_ns": 0, "le_200_ns": 4, "le_500_ns": 10, "count": 10, "sum_ns": 3000},
@@ -38,7 +42,8 @@ GOOD = {
 
 
 class Fake:
-    """A telemetry server in a folder of its own. answers: {command: object, or the bytes themselves, or None for silence}."""
+    """A telemetry server in a folder of its own. answers: {command: object, or the bytes themselves, or None for
+    silence}."""
 
     def __init__(self, top, prefix, answers, clients_max=10):
         self.answers, self.clients_max, self.clients, self.lock = answers, clients_max, 0, threading.Lock()
@@ -79,7 +84,8 @@ class Scrapes(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="spinwire-unit-")
         self.addCleanup(folder.cleanup)
         self.top = folder.name
-        for patch in (mock.patch.object(spwtel, "runtime_top", lambda: self.top), mock.patch.object(exporter, "PROCESS_S", 30)):
+        for patch in (mock.patch.object(spwtel, "runtime_top", lambda: self.top),
+                      mock.patch.object(exporter, "PROCESS_S", 30)):
             patch.start()
             self.addCleanup(patch.stop)
 
@@ -111,7 +117,8 @@ class Scrapes(unittest.TestCase):
     def test_one(self):
         self.fake("one")
         text = self.scrape(1, 0)
-        for row in ('spinwire_port_rx_frames_total{process="one",port="0000:01:00.0"} 10', 'spinwire_slow_frames_total{process="one",cause="poll_gap"} 2',
+        for row in ('spinwire_port_rx_frames_total{process="one",port="0000:01:00.0"} 10',
+                    'spinwire_slow_frames_total{process="one",cause="poll_gap"} 2',
                     'spinwire_stage_duration_seconds_bucket{process="one",stage="nic_polled",le="2e-07"} 4',
                     'spinwire_frames_total{process="one",edge="echoed"} 9'):
             self.assertIn(f"\n{row}\n", text)
@@ -126,17 +133,21 @@ class Scrapes(unittest.TestCase):
         self.fake("good")
         bad = {
             "torn": {"ports": b'{"/spinwire/ports": {"p'}, "deep": {"ledger": b'{"/spinwire/ledger": ' + b"[" * 100000},
-            "mute": {"causes": None}, "no greeting": {"greeting": None}, "greeting torn": {"greeting": b"{"}, "list": {"ports": [1, 2]},
-            "not utf-8": {"info": b'{"/spinwire/info": {"version": "\xff"}}'}, "long": {"info": b'"' + b"x" * (spwtel.ANSWER_BYTES + 1000) + b'"'},
+            "mute": {"causes": None}, "no greeting": {"greeting": None}, "greeting torn": {"greeting": b"{"},
+            "list": {"ports": [1, 2]},
+            "not utf-8": {"info": b'{"/spinwire/info": {"version": "\xff"}}'},
+            "long": {"info": b'"' + b"x" * (spwtel.ANSWER_BYTES + 1000) + b'"'},
             "rows of numbers": {"lcores": {"1": 5}}, "no clock": self.changed("info", "tsc_hz", 0),
             "falling buckets": self.changed("histogram", "le_500_ns", 3), "histogram of text": {"histogram": "x"},
         }
         bad |= {f"no {name}.{key}": self.without(name, key) for name, key in (
-            ("info", "version"), ("info", "tsc_hz"), ("ports", "rx_bytes"), ("ledger", "pool_slots"), ("lcores", "queue"), ("lcores", "rx"),
+            ("info", "version"), ("info", "tsc_hz"), ("ports", "rx_bytes"), ("ledger", "pool_slots"),
+            ("lcores", "queue"), ("lcores", "rx"),
             ("histogram", "sum_ns"))}
         bad |= {f"rx_frames {value!r}": self.changed("ports", "rx_frames", value) for value in (
             "7", None, True, -1, 1 << 64, [], "1\nspinwire_info 1")}
-        bad |= {f"constant {value[:9]}": {"ports": b'{"/spinwire/ports": {"p": {"rx_frames": %s}}}' % value} for value in (b"NaN", b"Infinity", b"1" * 5000)}
+        bad |= {f"constant {value[:9]}": {"ports": b'{"/spinwire/ports": {"p": {"rx_frames": %s}}}' % value}
+                for value in (b"NaN", b"Infinity", b"1" * 5000)}
         for prefix, changed in bad.items():
             self.fake(prefix, **changed)
         with mock.patch.object(exporter, "PROCESS_S", 5):
@@ -152,7 +163,8 @@ class Scrapes(unittest.TestCase):
     def test_names_stay_labels(self):
         evil = 'a"} 1\nspinwire_frames_total{process="good'
         self.fake("good")
-        self.fake('quote"\\back', ports={evil: next(iter(GOOD["ports"].values())), "\ud800\x1b[2J": next(iter(GOOD["ports"].values()))})
+        self.fake('quote"\\back', ports={evil: next(iter(GOOD["ports"].values())),
+                                         "\ud800\x1b[2J": next(iter(GOOD["ports"].values()))})
         self.fake(os.fsdecode(b"not utf-8 \xff"), **self.changed("info", "version", 'x"\n# TYPE y counter'))
         text = self.scrape(3, 0)
         self.assertEqual(text.count('\nspinwire_frames_total{process="good",edge="received"} '), 1)
@@ -166,10 +178,12 @@ class Scrapes(unittest.TestCase):
 
     def test_retransmits_are_there_where_they_are_known(self):
         row = next(iter(GOOD["ports"].values()))
-        self.fake("one", ports={"0": {"name": "mlx5_0", **row, "retransmits": 7}, "1": {"name": "mlx5_1", **row, "retransmits": 0}, "2": {"name": "null", **row}})
+        self.fake("one", ports={"0": {"name": "mlx5_0", **row, "retransmits": 7},
+                                "1": {"name": "mlx5_1", **row, "retransmits": 0}, "2": {"name": "null", **row}})
         text = self.scrape(1, 0)
         self.assertEqual([line for line in text.splitlines() if line.startswith("spinwire_port_retransmits_total")],
-                         [f'spinwire_port_retransmits_total{{process="one",port="{port}"}} {cnt}' for port, cnt in (("mlx5_0", 7), ("mlx5_1", 0))])
+                         [f'spinwire_port_retransmits_total{{process="one",port="{port}"}} {cnt}'
+                          for port, cnt in (("mlx5_0", 7), ("mlx5_1", 0))])
 
     def test_two_ports_of_one_name_are_not_merged(self):
         row = {"name": "null", **next(iter(GOOD["ports"].values()))}
@@ -188,7 +202,9 @@ class Scrapes(unittest.TestCase):
 
     def test_unsure_when_none_can_be_read(self):
         self.fake("busy", clients_max=0)
-        with mock.patch.object(exporter, "PROCESS_S", 0.5), self.assertRaisesRegex(exporter.Unsure, "busy: the program has ended, or has too many clients"):
+        with mock.patch.object(exporter, "PROCESS_S", 0.5), self.assertRaisesRegex(exporter.Unsure,
+                                                                                   "busy: the program has ended, or "
+                                                                                   "has too many clients"):
             exporter.scrape()
 
     def test_forty_at_once(self):

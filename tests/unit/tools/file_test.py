@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports of the tools: no link is followed, neither at the file's place nor beside it; "-" is refused; devices stay what they are."""
+"""Reports of the tools: no link is followed, neither at the file's place nor beside it; "-" is refused; devices stay
+what they are."""
 import os
 import sys
 import tempfile

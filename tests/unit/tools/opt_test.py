@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/lib/spwopt.py: quantities as lib/opt reads them (the same list of cases), and one line for a wrong command line."""
+"""tools/lib/spwopt.py: quantities as lib/opt reads them (the same list of cases), and one line for a wrong command
+line."""
 import contextlib
 import io
 import os
@@ -41,7 +42,8 @@ class Options(unittest.TestCase):
             if want.isdigit():
                 self.assertEqual(spwopt.quantity(text, unit, int(bare)), int(want), (unit, bare, text))
             else:
-                with self.assertRaisesRegex(ValueError, "too large" if want == "large" else "not a|no unit|unknown unit|finer", msg=(unit, bare, text)):
+                with self.assertRaisesRegex(ValueError, "too large" if want == "large"
+                                            else "not a|no unit|unknown unit|finer", msg=(unit, bare, text)):
                     spwopt.quantity(text, unit, int(bare))
 
     def test_values(self):
@@ -50,10 +52,12 @@ class Options(unittest.TestCase):
         self.assertEqual(parser().parse_args(["--seconds", "500ms", "--rate", "5000"]).seconds, 0.5)
 
     def test_refusals(self):
-        for words, text in ((["--secons", "1"], "--secons: no such option, did you mean --seconds; spinwire-some --help lists them"),
+        for words, text in ((["--secons", "1"],
+                             "--secons: no such option, did you mean --seconds; spinwire-some --help lists them"),
                             (["--time", "40"], "--time: '40' has no unit: 40ms? allowed: ns, us, ms, s, min"),
                             (["--time", "5ms"], "--time: '5ms' is not allowed; allowed: 20ms .. 60000ms"),
-                            (["--seconds", "-1"], "--seconds: "), (["--rate", "fast"], "--rate: 'fast' is not a number")):
+                            (["--seconds", "-1"], "--seconds: "),
+                            (["--rate", "fast"], "--rate: 'fast' is not a number")):
             status, said = refused(*words)
             self.assertEqual((status, said.count("\n")), (1, 1), said)
             self.assertTrue(said.startswith("spinwire-some: error: ") and text in said, said)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/run from another folder: the main job starts where the user is, so relative paths are the user's, and nothing is written beside them."""
+"""tools/run from another folder: the main job starts where the user is, so relative paths are the user's, and nothing
+is written beside them."""
 import os
 import shutil
 import subprocess
@@ -34,7 +35,8 @@ class Run(unittest.TestCase):
     def test_elsewhere(self):
         words = ["--json", "out.json", "--handler", "./x.so"]
         for tool in (os.path.join(self.top, "tools", "run"), os.path.join("..", "tree", "tools", "run")):
-            done = subprocess.run([tool, *words], cwd=self.here, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+            done = subprocess.run([tool, *words], cwd=self.here, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=60, check=False,
                                   env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertEqual(done.stdout, f"{self.here} {' '.join(words)}\n")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/test: tools/run is its last step and counts in the closing line; what killed programs leave with EAL is swept."""
+"""tools/test: tools/run is its last step and counts in the closing line; what killed programs leave with EAL is
+swept."""
 import contextlib
 import functools
 import importlib.machinery
@@ -30,7 +31,10 @@ class LastStep(unittest.TestCase):
             commands.append(cmd)
             return status, "its output"
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-            for target, value in (("run", run), ("one_variant", lambda *_: [run_tests.row("a", "OK", 1), run_tests.row("b", "SKIP", 1)]), ("strays", lambda _: [])):
+            for target, value in (("run", run),
+                                  ("one_variant", lambda *_: [run_tests.row("a", "OK", 1),
+                                                              run_tests.row("b", "SKIP", 1)]),
+                                  ("strays", lambda _: [])):
                 stack.enter_context(mock.patch.object(run_tests, target, value))
             stack.enter_context(mock.patch.object(spwtel, "runtime_top", lambda: folder))
             stack.enter_context(mock.patch.object(sys, "argv", ["run_tests", *argv]))
@@ -56,11 +60,13 @@ class LastStep(unittest.TestCase):
 
 class Limit(unittest.TestCase):
     def test_a_grandchild_that_keeps_the_pipe_is_not_waited_for(self):
-        """It has a session of its own, so that the kill of the group misses it; it ends when this end of the other pipe is closed."""
+        """It has a session of its own, so that the kill of the group misses it; it ends when this end of the other pipe
+        is closed."""
         other, ours = os.pipe()
         with os.fdopen(other, "rb") as kept, os.fdopen(ours, "wb"):
             script = f"echo words; setsid sh -c 'read nothing <&{kept.fileno()}' & wait"
-            with mock.patch.object(run_tests, "END_S", 0.5), mock.patch.object(subprocess, "Popen", functools.partial(subprocess.Popen, pass_fds=[kept.fileno()])):
+            keeps = functools.partial(subprocess.Popen, pass_fds=[kept.fileno()])
+            with mock.patch.object(run_tests, "END_S", 0.5), mock.patch.object(subprocess, "Popen", keeps):
                 self.assertEqual(run_tests.run(["sh", "-c", script], 3), (124, "words\n"))
 
 

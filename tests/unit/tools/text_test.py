@@ -14,7 +14,8 @@ import spwtext  # noqa: E402
 
 
 def c_string(text):
-    return re.sub(rb"\\([0-7]{3}|.)", lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else {b"t": b"\t"}.get(m[1], m[1]), text.encode())
+    return re.sub(rb"\\([0-7]{3}|.)", lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3
+                  else {b"t": b"\t"}.get(m[1], m[1]), text.encode())
 
 
 def cases():
@@ -27,7 +28,8 @@ def cases():
 
 
 def tool(code, **environment):
-    return subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {LIB!r}); import spwtext; spwtext.start(); {code}"],
+    return subprocess.run([sys.executable, "-c",
+                           f"import sys; sys.path.insert(0, {LIB!r}); import spwtext; spwtext.start(); {code}"],
                           capture_output=True, check=False, env={**os.environ, **environment})
 
 
@@ -45,14 +47,16 @@ class Text(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
 
     def test_any_terminal(self):
-        for encoding, want in (("ascii", b"\\xb5 \\u6f22 \\u20ac\n"), ("gbk", b"\\xb5 \x9dh \\u20ac\n"), ("euc_jp", b"\\xb5 \xb4\xc1 \\u20ac\n")):
+        for encoding, want in (("ascii", b"\\xb5 \\u6f22 \\u20ac\n"), ("gbk", b"\\xb5 \x9dh \\u20ac\n"),
+                               ("euc_jp", b"\\xb5 \xb4\xc1 \\u20ac\n")):
             done = tool("print('µ 漢 €')", PYTHONIOENCODING=encoding)
             self.assertEqual((done.returncode, done.stderr), (0, b""), encoding)
             self.assertEqual(done.stdout, want, encoding)
 
     def test_reader_that_leaves(self):
         work = "[print('x' * 100) for _ in range(10000)]; sys.stdout.flush(); print('done', file=sys.stderr)"
-        command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {LIB!r}); import spwtext; spwtext.start(); {work}"]
+        command = [sys.executable, "-c",
+                   f"import sys; sys.path.insert(0, {LIB!r}); import spwtext; spwtext.start(); {work}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdout.readline()
             process.stdout.close()
@@ -61,7 +65,9 @@ class Text(unittest.TestCase):
 
     def test_full_disk_is_an_error(self):
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {LIB!r}); import spwtext; spwtext.start(); print('lost')"],
+            done = subprocess.run([sys.executable, "-c",
+                                   f"import sys; sys.path.insert(0, {LIB!r}); import spwtext; spwtext.start(); "
+                                   f"print('lost')"],
                                   stdout=full, stderr=subprocess.PIPE, check=False)
         self.assertNotEqual(done.returncode, 0)
 

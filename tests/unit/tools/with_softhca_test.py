@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which library tools/with-softhca takes: trees of made-up build folders, and a COMMAND that prints what is preloaded."""
+"""Which library tools/with-softhca takes: trees of made-up build folders, and a COMMAND that prints what is
+preloaded."""
 import os
 import shutil
 import subprocess
@@ -35,8 +36,10 @@ class Tree(unittest.TestCase):
 
     def run_tool(self, **env):
         env = {"PATH": os.environ["PATH"], **env}
-        cmd = [os.path.join(self.top, "tools", "with-softhca"), sys.executable, "-c", "import os; print(os.environ['LD_PRELOAD'])"]
-        return subprocess.run(cmd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        cmd = [os.path.join(self.top, "tools", "with-softhca"), sys.executable, "-c",
+               "import os; print(os.environ['LD_PRELOAD'])"]
+        return subprocess.run(cmd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                              check=False)
 
     def taken(self, **env):
         done = self.run_tool(**env)
@@ -79,7 +82,8 @@ class Tree(unittest.TestCase):
 
     def test_a_named_one_stands_behind_its_runtime(self):
         lib = self.add_sanitized(f"build-asan/{LIB}")
-        self.assertEqual(self.taken(SPW_SOFTHCA_LIB=lib, LD_PRELOAD="libasan-of-this-test.so"), f"libasan-of-this-test.so:{lib}")
+        self.assertEqual(self.taken(SPW_SOFTHCA_LIB=lib, LD_PRELOAD="libasan-of-this-test.so"),
+                         f"libasan-of-this-test.so:{lib}")
 
     def test_a_named_plain_one_comes_first(self):
         lib = self.add("elsewhere/lib.so")

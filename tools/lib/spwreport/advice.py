@@ -4,7 +4,8 @@ import spwjoin
 from spwreport import data, svg, where
 
 BUSY_PERCENT = 5  # of a core that only spins
-CORES = "a core of its own: isolate it (isolcpus, nohz_full), or stop what else runs there. spinwire-doctor names what is in the way"
+CORES = ("a core of its own: isolate it (isolcpus, nohz_full), or stop what else runs there. spinwire-doctor names "
+         "what is in the way")
 SOURCE = "the sender, not spinwire: give spinwire-gen a core of its own, or send less"
 REMEDY = {
     "poll_gap": f"give spinwire's receive lcore {CORES}",
@@ -29,7 +30,8 @@ REMEDY = {
 
 def busy(record):
     """Percent of a core that went elsewhere while nothing but a probe ran on it: the worst; 0 if that is little."""
-    taken = max([share for probe in record["hiccup"].values() for share in data.hiccup_fact(probe, "taken by gaps over 1 us").values()], default=0)
+    taken = max([share for probe in record["hiccup"].values()
+                 for share in data.hiccup_fact(probe, "taken by gaps over 1 us").values()], default=0)
     return taken if taken > BUSY_PERCENT else 0
 
 
@@ -49,14 +51,17 @@ def lines(record, good, knee):
     if busy(record):
         out.append("Stop what else runs on this machine and measure again: these tails are mostly the machine's.")
     if shared(record):
-        out.append("Do not take these times for spinwire's: source, loop and two software NICs take turns on too few cores. With a core for each "
+        out.append("Do not take these times for spinwire's: source, loop and two software NICs take turns on too few "
+                   "cores. With a core for each "
                    "(four) the same command measures the path.")
     if knee:
-        out.append(f"Load this path with at most {svg.rate(knee['offered_fps'])} frames/s, its knee: beyond it p99 is above three times the best, or frames are missing.")
+        out.append(f"Load this path with at most {svg.rate(knee['offered_fps'])} frames/s, its knee: beyond it p99 is "
+                   f"above three times the best, or frames are missing.")
     step = knee or (good[0] if good else None)
     got = _largest(step) if step else None
     if got:
-        out.append(f"Begin with {got[0]}, {100 * got[1]:.0f} % of slow round trips' time{' at the knee' if knee else ''}: {REMEDY[got[0]]}.")
+        out.append(f"Begin with {got[0]}, {100 * got[1]:.0f} % of slow round trips' "
+                   f"time{' at the knee' if knee else ''}: {REMEDY[got[0]]}.")
     elif step and step.get("where") and not step["where"].get("fault"):
         out.append("No round trip was slow at this load: raise it (--rate), or lower spinwire-gen's --slow-threshold.")
     if got and len(good) == 1 and step["where"]["worst"]:

@@ -9,8 +9,10 @@ from spwreport import data, host, page, svg
 
 
 def new(title, settings, place):
-    return {"schema": "spinwire.profile/1", "title": title, "begun": time.strftime("%Y-%m-%d %H:%M:%S %z"), "settings": settings,
-            "machine": host.facts(), "cores": {"source": place.generator, "receive": place.receive, "executor": place.executor},
+    return {"schema": "spinwire.profile/1", "title": title, "begun": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+            "settings": settings,
+            "machine": host.facts(), "cores": {"source": place.generator, "receive": place.receive,
+                                               "executor": place.executor},
             "carries": None, "hiccup": {"before": None, "after": None}, "steps": [], "faults": []}
 
 
@@ -21,7 +23,8 @@ def _cell(value):
 
 
 def table_head():
-    return f"{'step':>7} {'load':>6} {'frames/s':>10} {'missing':>9}  " + " ".join(f"{name:>9}" for _, name in data.CURVES)
+    return f"{'step':>7} {'load':>6} {'frames/s':>10} {'missing':>9}  " + " ".join(f"{name:>9}"
+                                                                                   for _, name in data.CURVES)
 
 
 def table_row(step, at, of):
@@ -29,7 +32,8 @@ def table_row(step, at, of):
     head = f"{at:>3}/{of:<3} {share:>6} {svg.rate(step['offered_fps']):>10}"
     if not data.good(step):
         return f"{head}  failed: {step['faults'][-1]}"
-    lines = [f"{head} {100 * data.missing(step['gen']):>7.3f} %  " + " ".join(_cell(data.value(step, point)) for point, _ in data.CURVES)]
+    lines = [f"{head} {100 * data.missing(step['gen']):>7.3f} %  " + " ".join(_cell(data.value(step, point))
+                                                                              for point, _ in data.CURVES)]
     return "\n".join([*(f"        tried again after: {fault}" for fault in step["faults"]), *lines])
 
 
@@ -38,14 +42,17 @@ def jitter_line(record):
     probes = [probe for probe in record["hiccup"].values() if probe]
     if not probes:
         return "the machine's own jitter is not known"
-    taken, longest = ([data.hiccup_fact(probe, name) for probe in probes] for name in ("taken by gaps over 1 us", "longest gap"))
+    taken, longest = ([data.hiccup_fact(probe, name) for probe in probes]
+                      for name in ("taken by gaps over 1 us", "longest gap"))
     cores = ", ".join(f"{core} {max(t[core] for t in taken):.2f} %" for core in taken[0])
-    return f"the machine itself, nothing but a probe running: {cores} taken by gaps over 1 µs, the longest {svg.time_ns(1e3 * max(max(g.values()) for g in longest))}"
+    return (f"the machine itself, nothing but a probe running: {cores} taken by gaps over 1 µs, the longest "
+            f"{svg.time_ns(1e3 * max(max(g.values()) for g in longest))}")
 
 
 def away_line(step):
     """Which thread fell behind, if one did: the longest that each was away from its work."""
-    return "away from its work at a stretch, at most: " + ", ".join(f"{name} {svg.time_ns(ns)}" for name, ns in data.away(step))
+    return "away from its work at a stretch, at most: " + ", ".join(f"{name} {svg.time_ns(ns)}"
+                                                                    for name, ns in data.away(step))
 
 
 # ---- files -------------------------------------------------------------------------------------------
@@ -69,7 +76,8 @@ def status_of(record):
 
 
 def finish(record, folder, say):
-    """Writes DIR/profile.json and DIR/report.html, unless nothing was measured: then the report of an earlier run stays. An exit status."""
+    """Writes DIR/profile.json and DIR/report.html, unless nothing was measured: then the report of an earlier run
+    stays. An exit status."""
     if not any(data.good(step) for step in record["steps"]):
         say(f"no report: nothing was measured; what an earlier run left in {folder} is unchanged")
         return status_of(record)
@@ -78,7 +86,8 @@ def finish(record, folder, say):
     kept = _write(os.path.join(folder, "profile.json"), json.dumps(record), say)
     done = _write(path, page.html(record), say)
     if done:
-        say(f"report: {os.path.abspath(path)} ({os.path.getsize(path) / 1024:.0f} KiB, written in {time.monotonic() - begin:.1f} s)")
+        say(f"report: {os.path.abspath(path)} ({os.path.getsize(path) / 1024:.0f} KiB, written in "
+            f"{time.monotonic() - begin:.1f} s)")
     return status_of(record) if kept and done else 2
 
 

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plots of the report. Each function takes a width and returns SVG text, so that a page can hold a wide and a narrow one."""
+"""The plots of the report. Each function takes a width and returns SVG text, so that a page can hold a wide and a
+narrow one."""
 import spwjoin
 from spwreport import data, svg
 from spwreport.svg import esc
 
 SHAPES = {"p50": "circle", "p99": "square", "p999": "triangle", "p9999": "diamond"}
-STAGE_CLASS = {"nic_polled": "s8", "polled_pushed": "s2", "pushed_start": "s3", "start_end": "s4", "end_reaped": "s5", "reaped_sent": "s6",
+STAGE_CLASS = {"nic_polled": "s8", "polled_pushed": "s2", "pushed_start": "s3", "start_end": "s4", "end_reaped": "s5",
+               "reaped_sent": "s6",
                "polled_sent": "s1", "nic_start": "s7", "nic_sent": "s0"}
-PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "sent_out": "q3", "wire_out": "sw", "in": "q6", "back": "q6", "sent_by": "q6", "beyond": "s9",
+PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "sent_out": "q3", "wire_out": "sw", "in": "q6",
+               "back": "q6", "sent_by": "q6", "beyond": "s9",
                "wire_back": "sw", "peer_in": "q3", "peer_polled": "s7", "echo": "s7"}
-CAUSE_CLASS = {"poll_gap": "s8", "port_late": "s5", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
-               "gpu_sliced": "q6", "relaunched": "q1", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6", "cpu_quota": "s1",
-               "sender_late": "s0", "sender_behind": "s7", "peer_late": "q3", "nic_late": "q6", "port_full": "q1", "wire": "sw", spwjoin.UNKNOWN: "s9"}
+CAUSE_CLASS = {"poll_gap": "s8", "port_late": "s5", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3",
+               "exec_late": "s7",
+               "gpu_sliced": "q6", "relaunched": "q1", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6",
+               "cpu_quota": "s1",
+               "sender_late": "s0", "sender_behind": "s7", "peer_late": "q3", "nic_late": "q6", "port_full": "q1",
+               "wire": "sw", spwjoin.UNKNOWN: "s9"}
 PLACE_NAME = {key: name for key, name, *_ in spwjoin.PLACES}
 
 
@@ -20,8 +26,8 @@ def _time_ticks(scale):
 
 
 def _names_at_ends(plot, ends, sample=False):
-    """Names beside the ends of lines: [(x, y, name, class)], moved apart where they would touch. Lines that end near one another
-    share a column of names. sample: a piece of the line stands before each name."""
+    """Names beside the ends of lines: [(x, y, name, class)], moved apart where they would touch. Lines that end near
+    one another share a column of names. sample: a piece of the line stands before each name."""
     columns = []
     for end in sorted(ends):
         if columns and end[0] - columns[-1][-1][0] < 70:
@@ -84,12 +90,13 @@ def _floor_lines(plot, floor):
 
 
 def knee(width, steps, knee_step, floor, probes=()):
-    """Round-trip percentiles against the offered load; floor: {percent: ns} of the idle machine; probes: the short runs that searched
-    for what the path carries, as open marks of their p99."""
+    """Round-trip percentiles against the offered load; floor: {percent: ns} of the idle machine; probes: the short runs
+    that searched for what the path carries, as open marks of their p99."""
     steps = [s for s in steps if data.good(s)]
     narrow = width < 600
     plot = svg.Plot(width, 300 if narrow else 400, "Round trip against offered load",
-                    "Percentiles of the round trip, from the intended send time, on a logarithmic scale. The table below has the numbers.",
+                    "Percentiles of the round trip, from the intended send time, on a logarithmic scale. The table "
+                    "below has the numbers.",
                     left=64, right=16 if narrow else 74, top=26)
     values = [v for s in steps for p, _ in data.CURVES for v in [data.value(s, p)] if isinstance(v, (int, float))]
     band = 4 + 11 * len(data.CURVES)
@@ -104,7 +111,9 @@ def knee(width, steps, knee_step, floor, probes=()):
         ns = probe.get("p99_ns")
         if probe["offered_fps"] <= plot.x.high and ns is not None:
             y = plot.y1 + 8 + 11 if ns == "lost" else plot.y(max(ns, 1))
-            plot.mark(plot.x(probe["offered_fps"]), y, "ring", "c-p99", f"search, p99 at {svg.rate(probe['offered_fps'])} frames/s: {ns if ns == 'lost' else svg.time_ns(ns)}")
+            plot.mark(plot.x(probe["offered_fps"]), y, "ring", "c-p99",
+                      f"search, p99 at {svg.rate(probe['offered_fps'])} frames/s: "
+                      f"{ns if ns == 'lost' else svg.time_ns(ns)}")
     if knee_step:
         x = plot.x(knee_step["offered_fps"])
         plot.line(x, plot.y0, x, plot.y1, "knee")
@@ -141,15 +150,18 @@ def _spectrum_lines(plot, lines, samples):
 
 def _beyond(plot, lines, samples):
     """Shades what lies between spinwire's own whole and the round trip, where there are both."""
-    at = {name: [(plot.x(data.rank(p, samples)), plot.y(max(ns, plot.y.low))) for p, ns in points] for name, _, points, *_ in lines}
+    at = {name: [(plot.x(data.rank(p, samples)), plot.y(max(ns, plot.y.low))) for p, ns in points]
+          for name, _, points, *_ in lines}
     if "nic_sent" in at and "round trip" in at:
         plot.area(at["round trip"] + at["nic_sent"][::-1], "beyond")
 
 
 def spectra(width, title, lines):
-    """lines: [(name, class, [(percentile, ns)], lost from or None, samples)]. The x axis is the rank: one frame in so many."""
+    """lines: [(name, class, [(percentile, ns)], lost from or None, samples)]. The x axis is the rank: one frame in so
+    many."""
     narrow = width < 600
-    plot = svg.Plot(width, 320 if narrow else 380, title, "Time against percentile, both logarithmic; one line a stage or load.",
+    plot = svg.Plot(width, 320 if narrow else 380, title,
+                    "Time against percentile, both logarithmic; one line a stage or load.",
                     left=64, right=16 if narrow else 128, top=26, bottom=46)
     samples = max(line[4] for line in lines)
     reach = max([data.rank(p, samples) for line in lines for p in (line[2][-1][0], line[3] or 0)])
@@ -158,7 +170,8 @@ def spectra(width, title, lines):
     plot.x = svg.Log(1, max(reach, 10), plot.x0, plot.x1)
     plot.y = svg.Log(low, high, plot.y0, plot.y1 + 12)
     plot.y_ticks(_time_ticks(plot.y), "time")
-    ranks = [(1.0, "0"), (2.0, "50 %"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999"), (1e6, "99.9999"),
+    ranks = [(1.0, "0"), (2.0, "50 %"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999"),
+             (1e6, "99.9999"),
              (1e7, "99.99999"), (1e8, "99.999999")]
     plot.x_ticks([(r, text) for r, text in ranks if r <= reach], "percentile of frames", grid=True)
     _beyond(plot, lines, samples)
@@ -213,10 +226,12 @@ def worst(width, frames, title):
     narrow = width < 600
     bar, gap, head = 18, 22 if narrow else 8, 8
     left = 12 if narrow else 210
-    plot = svg.Plot(width, head + len(frames) * (bar + gap) + 62, title, "One bar a frame, longest first; its parts are stages in order.",
+    plot = svg.Plot(width, head + len(frames) * (bar + gap) + 62, title,
+                    "One bar a frame, longest first; its parts are stages in order.",
                     left=left, right=74, top=head + (14 if narrow else 0), bottom=54)
     plot.x = svg.Linear(0, max(f["whole_ns"] for f in frames), plot.x0, plot.x1)
-    scale, unit = next((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")) if plot.x.high >= 2 * s or u == "ns")
+    scale, unit = next((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")) if plot.x.high >= 2 * s
+                       or u == "ns")
     plot.x_ticks([(v, svg.short(v / scale)) for v in plot.x.ticks(4 if narrow else 8)], unit, grid=True)
     for i, frame in enumerate(frames):
         y, at = plot.y1 + i * (bar + gap), 0.0
@@ -239,7 +254,8 @@ def shares(width, rows, keys, classes, title, x_label):
     """Rows of bars that fill 100 %: rows [(name, {key: share})]."""
     narrow = width < 600
     bar, gap = 20, 8
-    plot = svg.Plot(width, len(rows) * (bar + gap) + 64, title, "One bar a load; its parts sum to all of the time.", left=72, right=16, top=6,
+    plot = svg.Plot(width, len(rows) * (bar + gap) + 64, title, "One bar a load; its parts sum to all of the time.",
+                    left=72, right=16, top=6,
                     bottom=54)
     plot.x = svg.Linear(0, 100, plot.x0, plot.x1)
     plot.x_ticks([(v, svg.short(v)) for v in (0, 25, 50, 75, 100)], x_label)
@@ -249,7 +265,8 @@ def shares(width, rows, keys, classes, title, x_label):
         for key in keys:
             share = 100 * parts.get(key, 0)
             x, end = plot.x(at), plot.x(at + share)
-            plot.rect(x, y, end - x - (0.7 if end - x > 2 else 0), bar, f"bar {classes[key]}", f"{name}/s, {key.replace('_', ' ')}: {share:.1f} %")
+            plot.rect(x, y, end - x - (0.7 if end - x > 2 else 0), bar, f"bar {classes[key]}",
+                      f"{name}/s, {key.replace('_', ' ')}: {share:.1f} %")
             if end - x > (46 if narrow else 40) and key != keys[0]:
                 plot.text((x + end) / 2, y + 14, f"{share:.0f} %", "middle", "inbar")
             at += share
@@ -261,9 +278,11 @@ def shares(width, rows, keys, classes, title, x_label):
 def jitter(width, before, after):
     """How often a core that only spins is delayed for longer than a given time, before and after."""
     narrow = width < 600
-    plot = svg.Plot(width, 280 if narrow else 330, "The machine's own jitter", "Gaps per second that are longer than a length, both logarithmic.",
+    plot = svg.Plot(width, 280 if narrow else 330, "The machine's own jitter",
+                    "Gaps per second that are longer than a length, both logarithmic.",
                     left=64, right=16 if narrow else 150, top=26, bottom=46)
-    sets = [(when, cls, data.gap_rates(got)) for when, cls, got in (("before", "j-before", before), ("after", "j-after", after)) if got]
+    sets = [(when, cls, data.gap_rates(got)) for when, cls, got in (("before", "j-before", before),
+                                                                    ("after", "j-after", after)) if got]
     gaps = [longest for _, _, cores in sets for _, longest in cores.values()]
     rates = [r for _, _, cores in sets for rows, _ in cores.values() for _, r in rows if r > 0]
     plot.x = svg.Log(100, svg.decades([max(gaps + [1e5])])[1], plot.x0, plot.x1)
@@ -288,5 +307,6 @@ def jitter(width, before, after):
 def legend(items):
     """[(class, name, hint)] as HTML."""
     return '<ul class="legend">' + "".join(
-        f'<li title="{esc(hint)}"><svg width="14" height="12" aria-hidden="true"><rect x="0" y="1" width="12" height="10" '
+        f'<li title="{esc(hint)}"><svg width="14" height="12" aria-hidden="true"><rect x="0" y="1" width="12" '
+        f'height="10" '
         f'class="bar {cls}"/></svg>{esc(name)}</li>' for cls, name, hint in items) + "</ul>"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the report derives from what the programs measured. Values stay numbers, "lost", or None for "too few samples"."""
+"""What the report derives from what the programs measured. Values stay numbers, "lost", or None for "too few
+samples"."""
 import math
 import re
 
@@ -29,7 +30,8 @@ def echoed_fps(gen):
 # ---- the knee ----------------------------------------------------------------------------------------
 
 def knee(steps):
-    """The good step of the highest load that still holds the best p99 (times KNEE_P99) and its frames; None without one."""
+    """The good step of the highest load that still holds the best p99 (times KNEE_P99) and its frames; None without
+    one."""
     ok = [s for s in steps if good(s) and isinstance(value(s, "p99"), (int, float))]
     if len(ok) < 2:
         return None
@@ -41,8 +43,8 @@ def knee(steps):
 # ---- spectra -----------------------------------------------------------------------------------------
 
 def spectrum(row, missing_share=0.0):
-    """([(percentile, ns)], percentile from which on frames are lost or None) of one latency row; a share of frames that are missing
-    count as longer than any."""
+    """([(percentile, ns)], percentile from which on frames are lost or None) of one latency row; a share of frames that
+    are missing count as longer than any."""
     pairs = row.get("spectrum")
     if not pairs:
         pairs = [(p, row.get(f"{name}_ns")) for name, p in POINTS] + [(100.0, row.get("max_ns"))]
@@ -65,8 +67,8 @@ def stages(step):
 # ---- the worst frames --------------------------------------------------------------------------------
 
 def _stalls(rows, most):
-    """One stall delays many: of rows [{"span": (begin, end), "like": others that were not kept, ...}] whose spans overlap, the
-    longest, named with how many are like it; longest first."""
+    """One stall delays many: of rows [{"span": (begin, end), "like": others that were not kept, ...}] whose spans
+    overlap, the longest, named with how many are like it; longest first."""
     out, until = [], None
     for row in sorted(rows, key=lambda r: r["span"]):
         if until is None or row["span"][0] > until:
@@ -84,12 +86,15 @@ def _stalls(rows, most):
 
 
 def worst_frames(step, most=10):
-    """The longest round trips, joined: [{"name", "cause", "parts": [(place, ns)], "whole_ns"}], one of each stall, longest first."""
+    """The longest round trips, joined: [{"name", "cause", "parts": [(place, ns)], "whole_ns"}], one of each stall,
+    longest first."""
     rows, hz = [], step["gen"].get("tsc_hz")
     for frame in (step.get("where") or {}).get("worst", []):
         parts = [("wire_out" if leg["place"] == "held" else leg["place"], leg["ns"]) for leg in frame["legs"]]
-        rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": _main_cause(frame), "whole_ns": frame["whole_ns"], "parts": parts,
-                     "span": (frame["due_tsc"], frame["due_tsc"] + frame["whole_ns"] * hz / 1e9), "like": frame["like"]})
+        rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": _main_cause(frame),
+                     "whole_ns": frame["whole_ns"], "parts": parts,
+                     "span": (frame["due_tsc"], frame["due_tsc"] + frame["whole_ns"] * hz / 1e9),
+                     "like": frame["like"]})
     return _stalls(rows, most)
 
 
@@ -116,22 +121,25 @@ def _blamed(batch):
 
 
 def worst_batches(step, most=10):
-    """spinwire's own worst batches in the same form, split by what they waited for; those parts sum to the whole. It begins at the
-    NIC's stamp or, without one, where the poll before ended: the batch may have waited in the port since then, and no longer."""
+    """spinwire's own worst batches in the same form, split by what they waited for; those parts sum to the whole. It
+    begins at the NIC's stamp or, without one, where the poll before ended: the batch may have waited in the port since
+    then, and no longer."""
     hz, rows = step["spinwire"].get("tsc_hz", 0), []
     for batch in step["spinwire"].get("worst", []):
         end = batch["stamps"]["sent_tsc"]
-        rows.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}", "cause": _blamed(batch),
+        rows.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}",
+                     "cause": _blamed(batch),
                      "whole_ns": batch["whole_ns"], "parts": sorted(batch["blame"].items(), key=lambda part: -part[1]),
                      "span": (end - batch["whole_ns"] * hz / 1e9, end), "like": batch.get("like", 0)})
     return _stalls(rows, most)
 
 
 def away(step):
-    """[(thread, ns)], the longest first: for how long each thread of the path did not do its work at a stretch, at most. The executor's
-    thread is named by the cause exec_late."""
+    """[(thread, ns)], the longest first: for how long each thread of the path did not do its work at a stretch, at
+    most. The executor's thread is named by the cause exec_late."""
     held = [row["max_ns"] for row in (step["spinwire"].get("held") or {}).values() if isinstance(row, dict)]
-    rows = [("the source's loop", _longest(step["gen"].get("loop_gap", {}))), ("spinwire's loop", max(held, default=None))]
+    rows = [("the source's loop", _longest(step["gen"].get("loop_gap", {}))),
+            ("spinwire's loop", max(held, default=None))]
     for name, nic in zip(("the source's NIC thread", "spinwire's NIC thread"), step.get("nics") or ()):
         rows.append((name, nic["late_us"] * 1e3 if "late_us" in nic else None))
     return sorted(((name, ns) for name, ns in rows if ns), key=lambda row: -row[1])
@@ -183,14 +191,16 @@ def _held(hiccups):
 
 
 def host_floor(hiccups, percents):
-    """{percent: ns}: what a frame that meets each probed core once waits at least at these percentiles, on the idle machine.
-    Between two lengths of the probe's table the share is taken as a power law; where it comes to an end, as a parabola."""
+    """{percent: ns}: what a frame that meets each probed core once waits at least at these percentiles, on the idle
+    machine. Between two lengths of the probe's table the share is taken as a power law; where it comes to an end, as a
+    parabola."""
     curve, out = _held([h for h in hiccups if h]), {}
     for percent in percents:
         share = 1 - percent / 100
         for (a, held_a), (b, held_b) in zip(curve, curve[1:]):
             if held_a > share >= held_b:
-                over = math.log(held_a / share) / math.log(held_a / held_b) if held_b > 0 else 1 - math.sqrt(share / held_a)
+                over = math.log(held_a / share) / math.log(held_a
+                                                           / held_b) if held_b > 0 else 1 - math.sqrt(share / held_a)
                 out[percent] = a * (b / a) ** over if held_b > 0 else a + (b - a) * over
                 break
     return out

@@ -30,17 +30,22 @@ def _hugepages():
     pools = []
     for folder in sorted(glob.glob("/sys/kernel/mm/hugepages/hugepages-*")):
         size = folder.rsplit("-", 1)[1]
-        pools.append(f"{_read(folder + '/free_hugepages', '?')} of {_read(folder + '/nr_hugepages', '?')} x {size} free")
+        pools.append(f"{_read(folder + '/free_hugepages', '?')} of {_read(folder + '/nr_hugepages', '?')} x {size} "
+                     f"free")
     return ", ".join(pools) or "none"
 
 
 def facts():
     """[(what, text)] that do not change during a run."""
-    args = [word for word in _read("/proc/cmdline").split() if re.match(r"(isolcpus|nohz_full|rcu_nocbs|idle|intel_idle|processor\.|mitigations)", word)]
-    return [("processor", f"{_cpu()}, {os.cpu_count()} cores"), ("kernel", f"{platform.system()} {platform.release()}, {platform.machine()}"),
+    args = [word for word in _read("/proc/cmdline").split()
+            if re.match(r"(isolcpus|nohz_full|rcu_nocbs|idle|intel_idle|processor\.|mitigations)", word)]
+    return [("processor", f"{_cpu()}, {os.cpu_count()} cores"),
+            ("kernel", f"{platform.system()} {platform.release()}, {platform.machine()}"),
             ("kernel arguments", " ".join(args) or "none that isolate cores or forbid idle states"),
-            ("frequency governor", _governors()), ("clock source", _read("/sys/devices/system/clocksource/clocksource0/current_clocksource", "?")),
-            ("threads per core", "more than one (SMT on)" if _read("/sys/devices/system/cpu/smt/active") == "1" else "one"),
+            ("frequency governor", _governors()),
+            ("clock source", _read("/sys/devices/system/clocksource/clocksource0/current_clocksource", "?")),
+            ("threads per core", "more than one (SMT on)" if _read("/sys/devices/system/cpu/smt/active") == "1"
+             else "one"),
             ("hugepages", _hugepages())]
 
 

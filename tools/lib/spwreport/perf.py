@@ -39,7 +39,8 @@ def is_stream(row):
 def curves(width, title, label, lines, text):
     """lines: [(name, class, [(bytes, value)])], both scales logarithmic; text(value) writes a value."""
     narrow = width < 600
-    plot = svg.Plot(width, 280 if narrow else 380, title, f"{title}, over the size of a message. The tables below have the numbers.",
+    plot = svg.Plot(width, 280 if narrow else 380, title,
+                    f"{title}, over the size of a message. The tables below have the numbers.",
                     left=76, right=16, top=26)
     sizes = [x for _, _, points in lines for x, _ in points]
     values = [y for _, _, points in lines for _, y in points]
@@ -88,10 +89,14 @@ def latency_table(rows):
 
 
 def bandwidth_table(rows):
-    head = ["streams" if is_stream(rows[0]) else "size", "Gb/s", "GB/s", "messages/s", "of its limit", "CPU a message", "CPU a GB", "owners"]
-    return page.table(head, [[r["case"]["streams"] if is_stream(r) else size(r["case"]["bytes"]), f"{r['gbps']:.3f}", f"{r['gbps'] / 8:.3f}",
-                              svg.rate(r["messages_per_s"]), f"{100 * r['efficiency']:.0f} %" if r["efficiency"] else None,
-                              svg.time_ns(r["cpu_ns_per_message"]), svg.time_ns(1e6 * r["cpu_ms_per_gb"]), r["owners"] or None] for r in rows])
+    head = ["streams" if is_stream(rows[0]) else "size", "Gb/s", "GB/s", "messages/s", "of its limit", "CPU a message",
+            "CPU a GB", "owners"]
+    return page.table(head, [[r["case"]["streams"] if is_stream(r) else size(r["case"]["bytes"]), f"{r['gbps']:.3f}",
+                              f"{r['gbps'] / 8:.3f}",
+                              svg.rate(r["messages_per_s"]), f"{100 * r['efficiency']:.0f} %" if r["efficiency"]
+                              else None,
+                              svg.time_ns(r["cpu_ns_per_message"]), svg.time_ns(1e6 * r["cpu_ms_per_gb"]),
+                              r["owners"] or None] for r in rows])
 
 
 def table(title, rows):
@@ -100,7 +105,8 @@ def table(title, rows):
     if good:
         limit = f"limit {good[0]['limit_gbps']:.4g} Gb/s: {good[0]['limit_by']}" if good[0]["limit_gbps"] else ""
         notes = ", ".join(filter(None, [limit, good[0]["way"]]))
-        out += (f"<p class=sub>{esc(notes)}</p>" if notes else "") + (latency_table if good[0]["case"]["latency"] else bandwidth_table)(good)
+        out += (f"<p class=sub>{esc(notes)}</p>" if notes else "") + (latency_table if good[0]["case"]["latency"]
+                                                                      else bandwidth_table)(good)
     return out
 
 
@@ -116,7 +122,8 @@ def faults(record):
 
 
 def end(role, facts):
-    about = [facts["machine"] or "a machine of unknown make", f"{facts['cores']} cores", f"Linux {facts['kernel']}", facts["gpu"],
+    about = [facts["machine"] or "a machine of unknown make", f"{facts['cores']} cores", f"Linux {facts['kernel']}",
+             facts["gpu"],
              "software ConnectX" if facts["software"] else ""]
     return f"{role}: {facts['host']} ({', '.join(filter(None, about))})"
 
@@ -126,11 +133,17 @@ def html(record):
     title = f"spinwire-perf: {record['here']['host']} and {record['there']['host']}"
     rails = page.table(["rail", "here", "there", "at most, Gb/s", "by its"],
                        [[i + 1, f"{r['own']} ({r['own_address']})", f"{r['peer']} ({r['peer_address']})",
-                         f"{r['limit_gbps']:.4g}" if r["limit_gbps"] else None, r["limit_by"] or None] for i, r in enumerate(record["rails"])])
-    body = [f"<h1>{esc(title)}</h1><p class=sub>{esc(end('here', record['here']))} · {esc(end('there', record['there']))}</p>", faults(record), rails,
-            figure("Bandwidth over size", "Gb/s", lines_of(record, False, lambda r: r["gbps"]), lambda v: f"{svg.short(v)} Gb/s"),
-            figure("Messages a second over size", "messages/s", lines_of(record, False, lambda r: r["messages_per_s"]), svg.rate),
-            figure("Latency over size: p50, open loop", "p50", lines_of(record, True, lambda r: r["latency"]["open"]["p50_ns"]), svg.time_ns),
-            figure("Latency over size: p99, open loop", "p99", lines_of(record, True, lambda r: r["latency"]["open"]["p99_ns"]), svg.time_ns),
+                         f"{r['limit_gbps']:.4g}" if r["limit_gbps"] else None, r["limit_by"] or None]
+                        for i, r in enumerate(record["rails"])])
+    body = [f"<h1>{esc(title)}</h1><p class=sub>{esc(end('here', record['here']))} · "
+            f"{esc(end('there', record['there']))}</p>", faults(record), rails,
+            figure("Bandwidth over size", "Gb/s", lines_of(record, False, lambda r: r["gbps"]),
+                   lambda v: f"{svg.short(v)} Gb/s"),
+            figure("Messages a second over size", "messages/s", lines_of(record, False, lambda r: r["messages_per_s"]),
+                   svg.rate),
+            figure("Latency over size: p50, open loop", "p50",
+                   lines_of(record, True, lambda r: r["latency"]["open"]["p50_ns"]), svg.time_ns),
+            figure("Latency over size: p99, open loop", "p99",
+                   lines_of(record, True, lambda r: r["latency"]["open"]["p99_ns"]), svg.time_ns),
             "<h2>Every row</h2>", *(table(name, rows) for name, rows in tables(record))]
     return page.document(title, body)

@@ -105,7 +105,8 @@ def decades(values):
     """(low, high) that hold all values, on 1-2-5 borders."""
     low, high = min(values), max(values)
     borders = [m * 10.0 ** e for e in range(-2, 13) for m in (1, 2, 5)]
-    return (max([b for b in borders if b <= low] or [borders[0]]), min([b for b in borders if b >= high] or [borders[-1]]))
+    return (max([b for b in borders if b <= low] or [borders[0]]),
+            min([b for b in borders if b >= high] or [borders[-1]]))
 
 
 # ---- the drawing -------------------------------------------------------------------------------------
@@ -155,7 +156,8 @@ class Plot:
             "triangle": "M0-4.6L4.4 3.4H-4.4z", "diamond": "M0-5L5 0L0 5L-5 0z", "cross": "M-4-4L4 4M-4 4L4-4",
             "ring": "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
         }[shape]
-        self.add(f'<path class="mk {cls}{" open" if shape in ("cross", "ring") else ""}" transform="translate({num(x)} {num(y)})" '
+        self.add(f'<path class="mk {cls}{" open" if shape in ("cross", "ring") else ""}" transform="translate({num(x)} '
+                 f'{num(y)})" '
                  f'd="{draw}"><title>{esc(title)}</title></path>')
 
     def x_ticks(self, ticks, label, grid=False):
@@ -178,7 +180,8 @@ class Plot:
         self.text(self.x0 - 8 - max([text_px(text) for _, text in ticks] or [0]), self.y1 - 10, label, "start", "label")
 
     def svg(self):
-        return (f'<svg viewBox="0 0 {self.width} {num(self.height)}" width="{self.width}" height="{num(self.height)}" role="img" '
+        return (f'<svg viewBox="0 0 {self.width} {num(self.height)}" width="{self.width}" height="{num(self.height)}" '
+                f'role="img" '
                 f'aria-labelledby="{self.id}t {self.id}d"><title id="{self.id}t">{esc(self.title)}</title>'
                 f'<desc id="{self.id}d">{esc(self.description)}</desc>{"".join(self.out)}</svg>')
 

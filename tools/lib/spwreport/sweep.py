@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures: one sink, one source, one load after the other. A step that fails reports the reason; the others still count."""
+"""Measures: one sink, one source, one load after the other. A step that fails reports the reason; the others still
+count."""
 import contextlib
 import json
 import os
@@ -54,14 +55,18 @@ class Bench:
 
     def sink_command(self, json_path):
         role = spwlab.prefix(f"sink{self.serial}")
-        return role, [*self.wrap(self.path.sink_wrap, "spinwire-nic"), spwlab.program("spinwire"), *spwlab.eal(self.place.spinwire(), role, telemetry=True), "--",
+        return role, [*self.wrap(self.path.sink_wrap, "spinwire-nic"), spwlab.program("spinwire"),
+                      *spwlab.eal(self.place.spinwire(), role, telemetry=True), "--",
                       "--port", self.path.sink_port, "--json", json_path, *self.trail("spinwire"), *self.sink_args]
 
     def source_command(self, fps, seconds, json_path):
         role = spwlab.prefix(f"source{self.serial}")
-        return role, [*self.wrap(self.path.source_wrap, "source-nic"), spwlab.program("spinwire-gen"), *spwlab.eal(self.place.source(), role), "--",
-                      "--port", self.path.source_port, "--rate", f"{max(1, round(fps))}pps", "--seconds", f"{round(seconds * 1e3)}ms",
-                      "--warm-up", f"{round(min(WARM_UP_S, WARM_UP_SHARE * seconds) * 1e3)}ms", "--hold", f"{END_S}s", *self.path.source_args, *self.source_args,
+        return role, [*self.wrap(self.path.source_wrap, "source-nic"), spwlab.program("spinwire-gen"),
+                      *spwlab.eal(self.place.source(), role), "--",
+                      "--port", self.path.source_port, "--rate", f"{max(1, round(fps))}pps", "--seconds",
+                      f"{round(seconds * 1e3)}ms",
+                      "--warm-up", f"{round(min(WARM_UP_S, WARM_UP_SHARE * seconds) * 1e3)}ms", "--hold", f"{END_S}s",
+                      *self.path.source_args, *self.source_args,
                       *self.trail("source"), "--json", json_path]
 
 
@@ -82,7 +87,8 @@ def _written(path):
 
 @contextlib.contextmanager
 def sink(bench):
-    """A spinwire that receives; yields a function that ends it and returns (summary, what was odd about its end or None)."""
+    """A spinwire that receives; yields a function that ends it and returns (summary, what was odd about its end or
+    None)."""
     bench.serial += 1
     json_path, log = bench.file("spinwire.json"), bench.file("spinwire.log")
     with contextlib.suppress(FileNotFoundError):
@@ -97,12 +103,15 @@ def sink(bench):
     def end():
         status = spwlab.stop(process, END_S)
         if status < 0 and _written(json_path):  # DPDK 22.11's interrupt thread may meet what rte_eal_cleanup has freed
-            return _load(json_path, "spinwire"), f"spinwire was ended by {spwlab.signal_name(-status)} after its summary, while EAL was torn down"
+            by = spwlab.signal_name(-status)
+            note = f"spinwire was ended by {by} after its summary, while EAL was torn down"
+            return _load(json_path, "spinwire"), note
         if status not in (0, 3):  # 3: it ran, and its ledger or pool does not balance; the summary shows where
             raise StepFailed(spwlab.left_with("spinwire", status, log), bench.by_hand(command))
         return _load(json_path, "spinwire"), None
     try:
-        spwlab.wait_for(lambda: process.poll() is not None or spwlab.telemetry(role, "/spinwire/ledger"), START_S, "spinwire to receive")
+        spwlab.wait_for(lambda: process.poll() is not None or spwlab.telemetry(role, "/spinwire/ledger"), START_S,
+                        "spinwire to receive")
         if process.poll() is not None:
             raise StepFailed(spwlab.left_with("spinwire", process.returncode, log), bench.by_hand(command))
         yield end
@@ -115,8 +124,8 @@ def sink(bench):
 
 @contextlib.contextmanager
 def source(bench, fps, seconds):
-    """A source that sends its plan; yields its summary while it still holds its port, so that the sink can end first: net_memif may
-    end a sink whose peer leaves."""
+    """A source that sends its plan; yields its summary while it still holds its port, so that the sink can end first:
+    net_memif may end a sink whose peer leaves."""
     bench.serial += 1
     json_path, log = bench.file("gen.json"), bench.file("gen.log")
     with contextlib.suppress(FileNotFoundError):
@@ -176,10 +185,11 @@ def trail_every(fps, seconds):
 
 
 def step_at(bench, fps, seconds, share=None, trails=True):
-    """One load, measured on a sink of its own. A failed step is repeated once, and reported in any case. trails: its slow frames are
-    joined, end to end."""
+    """One load, measured on a sink of its own. A failed step is repeated once, and reported in any case. trails: its
+    slow frames are joined, end to end."""
     bench.every = trail_every(fps, seconds) if trails else 0
-    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "nics": [], "where": None, "faults": [], "note": None,
+    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None,
+            "nics": [], "where": None, "faults": [], "note": None,
             "by_hand": ""}
     for _ in range(2):
         try:
@@ -198,7 +208,8 @@ def step_at(bench, fps, seconds, share=None, trails=True):
 
 def carried(bench, seconds, say):
     """Finds the highest load of which no more than CARRIED_MISSING is missing, by a handful of short steps.
-    Returns {"fps", "probes": [...]}; fps 0: not even the lowest load that was tried. StepFailed carries the reason if there is none."""
+    Returns {"fps", "probes": [...]}; fps 0: not even the lowest load that was tried. StepFailed carries the reason if
+    there is none."""
     probes, low, high = [], 0.0, None
 
     def probe(fps):
@@ -207,7 +218,8 @@ def carried(bench, seconds, say):
             raise StepFailed(step["faults"][-1], step["by_hand"])
         gen = step["gen"]
         ok = data.missing(gen) <= CARRIED_MISSING
-        probes.append({"offered_fps": fps, "echoed_fps": data.echoed_fps(gen), "missing": data.missing(gen), "carried": ok,
+        probes.append({"offered_fps": fps, "echoed_fps": data.echoed_fps(gen), "missing": data.missing(gen),
+                       "carried": ok,
                        "p99_ns": data.value(step, "p99")})
         say(f"  {fps / 1e6:8.3f} M frames/s offered, {data.echoed_fps(gen) / 1e6:8.3f} came back"
             f"{': carried' if ok else f', {100 * data.missing(gen):.1f} % missing'}")
@@ -227,8 +239,8 @@ def carried(bench, seconds, say):
 # ---- the machine's own jitter --------------------------------------------------------------------------
 
 def hiccup(bench, seconds):
-    """spinwire-doctor idle on the cores that the run spins on; None where there is no doctor (a build without rdma-core).
-    Raises StepFailed."""
+    """spinwire-doctor idle on the cores that the run spins on; None where there is no doctor (a build without
+    rdma-core). Raises StepFailed."""
     path, log = bench.file("hiccup.json"), bench.file("hiccup.log")
     if not os.path.exists(spwlab.doctor()):
         return None

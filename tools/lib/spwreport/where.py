@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the time of slow round trips went, as JSON for the record and as lines of text; the join itself is spwjoin's."""
+"""Where the time of slow round trips went, as JSON for the record and as lines of text; the join itself is
+spwjoin's."""
 import math
 
 import spwjoin
@@ -18,13 +19,14 @@ def _leg(sides, row, leg, hz):
 
 def frame(sides, row, hz):
     """One joined frame, JSON-ready."""
-    return {"flow": row.flow, "seq": row.seq, "due_tsc": row.due, "whole_ns": row.whole / hz * 1e9, "joined": row.whole_known, "like": row.like,
+    return {"flow": row.flow, "seq": row.seq, "due_tsc": row.due, "whole_ns": row.whole / hz * 1e9,
+            "joined": row.whole_known, "like": row.like,
             "legs": [_leg(sides, row, leg, hz) for leg in row.legs]}
 
 
 def _episodes(total, begin, hz, most=3):
-    """The longest times for which frames waited for one thread without a break: [{"who", "from_ns" since the first frame, "ns",
-    "waits"}]."""
+    """The longest times for which frames waited for one thread without a break: [{"who", "from_ns" since the first
+    frame, "ns", "waits"}]."""
     out = []
     for who, waits in total.waits.items():
         now = None
@@ -34,7 +36,8 @@ def _episodes(total, begin, hz, most=3):
             else:
                 now = [a, b, 1]
                 out.append((who, now))
-    rows = [{"who": who, "from_ns": (a - begin) / hz * 1e9, "ns": (b - a) / hz * 1e9, "waits": n} for who, (a, b, n) in out]
+    rows = [{"who": who, "from_ns": (a - begin) / hz * 1e9, "ns": (b - a) / hz * 1e9, "waits": n}
+            for who, (a, b, n) in out]
     return sorted(rows, key=lambda row: -row["ns"])[:most]
 
 
@@ -42,11 +45,14 @@ def summary(total, sides, gen):
     """JSON-ready: times in ns, those of all slow frames together in "whole_ns" and "by"."""
     hz, begin = total.hz, min((rec[4] for rec in sides.slow), default=0)
     above = (gen.get("causes") or {})
-    return {"frames": total.frames, "joined": total.joined, "every": sides.every, "threshold_ns": above.get("threshold_ns"),
+    return {"frames": total.frames, "joined": total.joined, "every": sides.every,
+            "threshold_ns": above.get("threshold_ns"),
             "uncertainty_ns": total.unc / hz * 1e9, "defects": total.defects, "overwritten": sum(sides.lost.values()),
             "whole_ns": total.whole / hz * 1e9, "attributed": total.attributed(),
-            "by": [{"place": place, "cause": cause, "ns": ticks / hz * 1e9} for (place, cause), ticks in sorted(total.by.items())],
-            "bounded": total.bounded, "behind": _episodes(total, begin, hz), "worst": [frame(sides, row, hz) for row in total.worst]}
+            "by": [{"place": place, "cause": cause, "ns": ticks / hz * 1e9}
+                   for (place, cause), ticks in sorted(total.by.items())],
+            "bounded": total.bounded, "behind": _episodes(total, begin, hz),
+            "worst": [frame(sides, row, hz) for row in total.worst]}
 
 
 def of_trails(paths, gen):
@@ -93,31 +99,42 @@ def lines(got):
     if not got["frames"]:
         return ["no round trip was slow"]
     every = f", one frame in {got['every']}" if got["every"] > 1 else ""
-    out = [f"attributed {_share(math.floor(1000 * got['attributed']) / 1000)} of slow round trips' time ({got['frames']} frames{every}, {got['joined']} with every stamp; ± {got['uncertainty_ns']:.0f} ns)",
-           "  " + ", ".join(f"{cause} {_share(share)}" for cause, share in by_cause(got) if share >= 0.0005 or cause == spwjoin.UNKNOWN)]
+    out = [f"attributed {_share(math.floor(1000 * got['attributed']) / 1000)} of slow round trips' time "
+           f"({got['frames']} frames{every}, {got['joined']} with every stamp; ± {got['uncertainty_ns']:.0f} ns)",
+           "  " + ", ".join(f"{cause} {_share(share)}" for cause, share in by_cause(got) if share >= 0.0005
+                            or cause == spwjoin.UNKNOWN)]
     if got["defects"]:
-        out.append(f"  {got['defects']} stamps lie before the one before them by more than the clocks' uncertainty: a defect")
+        out.append(f"  {got['defects']} stamps lie before the one before them by more than the clocks' uncertainty: a "
+                   f"defect")
     for _, name, share, causes in by_place(got):
         if share >= 0.0005:
-            out.append(f"  {name:24} {_share(share):>7}  {', '.join(f'{cause} {_share(s)}' for cause, s in causes if s >= 0.0005)}")
+            out.append(f"  {name:24} {_share(share):>7}  "
+                       f"{', '.join(f'{cause} {_share(s)}' for cause, s in causes if s >= 0.0005)}")
     for who, (bounded, cleared) in got.get("bounded", {}).items():
         if bounded:
-            out.append(f"  {CARDS[who]} completed {cleared} of {bounded} within an eighth of their time: what those waited for was not its send queue")
+            out.append(f"  {CARDS[who]} completed {cleared} of {bounded} within an eighth of their time: what those "
+                       f"waited for was not its send queue")
     for row in got["behind"][:1]:
-        out.append(f"  fell behind for the longest: {spwjoin.WHO[row['who']]}, from {row['from_ns'] * 1e-9:.3f} s on for {svg.time_ns(row['ns'])} "
+        out.append(f"  fell behind for the longest: {spwjoin.WHO[row['who']]}, from {row['from_ns'] * 1e-9:.3f} s on "
+                   f"for {svg.time_ns(row['ns'])} "
                    f"({row['waits']} waits of slow frames)")
     return out
 
 
-AWAY = {"nap": "it slept", "lost": "it had lost its core", "round": "it was in one long round", "poll": "it had lost its core", "send": "it was sending",
-        "receive": "it was taking echoes", "check": "it was checking echoes", "events": "it served events", "port": "its receive call took long",
+AWAY = {"nap": "it slept", "lost": "it had lost its core", "round": "it was in one long round",
+        "poll": "it had lost its core", "send": "it was sending",
+        "receive": "it was taking echoes", "check": "it was checking echoes", "events": "it served events",
+        "port": "its receive call took long",
         "push": "it ran the handler", "tx": "its transmit call took long", "refill": "it recycled slots"}
 
 
 def _story_line(leg):
-    name, way, who = (spwjoin.PLACES[spwjoin.INDEX[leg["place"]]][i] for i in (1, 2, 3)) if leg["place"] != "held" else ("wire", "held by a fault", None)
-    why = ", ".join(f"{cause} {svg.time_ns(ns)}" for cause, ns in sorted(leg["causes"].items(), key=lambda item: -item[1]))
-    did = ", ".join(f"{AWAY.get(kind, kind)} for {svg.time_ns(ns)}" for kind, ns in sorted(leg.get("away", {}).items(), key=lambda item: -item[1]))
+    name, way, who = (spwjoin.PLACES[spwjoin.INDEX[leg["place"]]][i]
+                      for i in (1, 2, 3)) if leg["place"] != "held" else ("wire", "held by a fault", None)
+    why = ", ".join(f"{cause} {svg.time_ns(ns)}" for cause, ns in sorted(leg["causes"].items(),
+                                                                         key=lambda item: -item[1]))
+    did = ", ".join(f"{AWAY.get(kind, kind)} for {svg.time_ns(ns)}"
+                    for kind, ns in sorted(leg.get("away", {}).items(), key=lambda item: -item[1]))
     return (f"  {leg['from_ns'] * 1e-3:>11.2f}  {leg['ns'] * 1e-3:>11.2f}  {name:24} {why}"
             + (f"; {spwjoin.WHO[who]}: {did}" if did else "") + f"  [{way}]")
 
@@ -126,4 +143,5 @@ def story(one):
     """The lines of one frame's way."""
     known = "every stamp" if one["joined"] else "some stamps are missing"
     return [f"flow {one['flow']}, number {one['seq']}: {svg.time_ns(one['whole_ns'])} from due to back, {known}",
-            f"  {'from [us]':>11}  {'took [us]':>11}  {'place':24} cause", *map(_story_line, one["legs"]), f"  {one['whole_ns'] * 1e-3:>11.2f}  {'':>11}  back at the source"]
+            f"  {'from [us]':>11}  {'took [us]':>11}  {'place':24} cause", *map(_story_line, one["legs"]),
+            f"  {one['whole_ns'] * 1e-3:>11.2f}  {'':>11}  back at the source"]

@@ -73,7 +73,8 @@ class Source:
         place = spwlab.Cores()
         self.prefix = f"{spwlab.prefix('gen')}-{Source.serial}"
         self.json = cable.socket(f"gen{Source.serial}.json")
-        cmd = [*cable.wrap(f"gen{Source.serial}", *nic), GEN, *spwlab.eal(f"0@{place.main},1@{place.generator}", self.prefix), "--",
+        cmd = [*cable.wrap(f"gen{Source.serial}", *nic), GEN, *spwlab.eal(f"0@{place.main},1@{place.generator}",
+                                                                          self.prefix), "--",
                "--port", port, *options, "--json", self.json]
         self.name, self.port = f"gen{Source.serial}", port
         self.process = spwlab.spawn(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -59,7 +59,8 @@ def raw_ethernet(profile):
     cable, frames = Cable(), 20000
     with spinwire(cable, "--handler", "null", "--seconds", "100", profile=profile) as run:
         run.wait_ready()
-        peers.run(cable.wrap() + ["raw_ethernet_bw", "--client", "-F", "-B", "02:73:70:77:0a:02", "-E", MAC, "-s", "256", "-n",
+        peers.run(cable.wrap() + ["raw_ethernet_bw", "--client", "-F", "-B", "02:73:70:77:0a:02", "-E", MAC, "-s",
+                                  "256", "-n",
                                   str(frames)], 90)
         app.arrived(run, frames)
         run.signal(signal.SIGINT)
@@ -110,7 +111,8 @@ def test_testpmd():
 
 
 def rules(keys, all_come):
-    """(sent, arrived at a port with these rules, all or none of them). The generator's frames go to UDP port 5357 of 198.18.0.2."""
+    """(sent, arrived at a port with these rules, all or none of them). The generator's frames go to UDP port 5357 of
+    198.18.0.2."""
     cable = Cable()
     with spinwire(cable, "--handler", "null", "--seconds", "100", port=f"{PORT},{keys}") as run:
         run.wait_ready()
@@ -150,7 +152,8 @@ def test_litmus_refuses():
 
 
 def test_litmus_beside_traffic():
-    """Frames come before, during and after it: none of them takes part, and no frame of the litmus is counted or goes elsewhere."""
+    """Frames come before, during and after it: none of them takes part, and no frame of the litmus is counted or goes
+    elsewhere."""
     cable = Cable()
     source = Source(cable, "--rate", "20kpps", "--seconds", "3s")
     with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=2) as run:

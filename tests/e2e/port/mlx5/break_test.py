@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each strict rule of the software ConnectX (docs/060) is broken once in a copy of the port, and a test must fail. The tests pass
-before anything is broken. A row whose line is no longer in its file fails too: the rule is then to be broken where it is kept now;
+"""Each strict rule of the software ConnectX (docs/060) is broken once in a copy of the port, and a test must fail. The
+tests pass before anything is broken. A row whose line is no longer in its file fails too: the rule is then to be broken
+where it is kept now;
 --rows looks at no more than that. A word picks the rows that have it in their rule."""
 import collections
 import contextlib
@@ -32,9 +33,11 @@ BREAKS = [
     Break("the halves of a register take turns", "lib/port/mlx5/eth/tx.c",
           "q->bf_off ^= q->bf_toggle;", "", SINGLE, UNFORGIVEN),
     Break("the turn is the register's, not the peer's", "lib/port/mlx5/rc/tx.c",
-          "q->bf_off ^= p->bf_toggle;", "q->bf_off ^= p == q->peer ? p->bf_toggle : 0;", "rc test_one_at_a_time", UNFORGIVEN),
+          "q->bf_off ^= p->bf_toggle;", "q->bf_off ^= p == q->peer ? p->bf_toggle : 0;", "rc test_one_at_a_time",
+          UNFORGIVEN),
     Break("a BlueFlame copy equals its WQE", "lib/prm/spw_prm_ring.h",
-          "\t\tspw_mmio_wc_copy64(reg, wqe);", "\t{\n\t\tuint8_t SPW_ALIGNED(64) other[64];\n\n\t\tmemcpy(other, wqe, 64);\n"
+          "\t\tspw_mmio_wc_copy64(reg, wqe);",
+          "\t{\n\t\tuint8_t SPW_ALIGNED(64) other[64];\n\n\t\tmemcpy(other, wqe, 64);\n"
           "\t\tother[40] ^= 1;\n\t\tspw_mmio_wc_copy64(reg, other);\n\t}", SINGLE, UNFORGIVEN, trap=True),
     Break("a frame that is too long leaves the queue ready", "lib/port/mlx5/eth/err.c",
           "return syndrome != SPW_PRM_SYN_LOCAL_QP_OP_ERR &&",
@@ -45,7 +48,8 @@ BREAKS = [
           "{.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE, .wq_state = state, "
           ".curr_wq_state = state == IBV_WQS_RESET ? IBV_WQS_ERR : IBV_WQS_RESET}", "fault test_memory_key_revoked"),
     Break("WQ_FATAL may never come", "lib/port/mlx5/eth/err.c",
-          "\tmlx5_eth_err_begin(&q->rx_err, mlx5_eth_cqe_is_error(cqe) ? mlx5_eth_cqe_syndrome(cqe) : 0,\n\t\t\t   NULL);",
+          "\tmlx5_eth_err_begin(&q->rx_err, mlx5_eth_cqe_is_error(cqe) ? mlx5_eth_cqe_syndrome(cqe) : 0,\n\t\t\t   "
+          "NULL);",
           "\t(void)cqe;", "fault test_failure_becomes_known_late"),
     Break("flushes may never come", "lib/port/mlx5/rc/turn.c",
           "if (!rdma_drain_is_over(", "if (p->qpn || !rdma_drain_is_over(", "rc_fault test_no_flush"),
@@ -59,9 +63,11 @@ BREAKS = [
           "kind == KIND_NO_IP ? steer->table_one : steer->table", "steer->table", ECHO),
     Break("raw queues need CAP_NET_RAW", "lib/port/mlx5/eth/obj.c",
           "if (errno == EPERM)", "if (errno == ENOTTY)", "bad"),
-    Break("locked memory has a limit", "lib/rdma/mem.c", "if (code != ENOMEM && code != EAGAIN)", "if (code != ENOTTY)", "bad"),
+    Break("locked memory has a limit", "lib/rdma/mem.c", "if (code != ENOMEM && code != EAGAIN)", "if (code != ENOTTY)",
+          "bad"),
     Break("a card may want the header inside the WQE", "lib/port/mlx5/dev.c",
-          "dev->wants_inline = mlx5_is_cx4(dev->rdma.attr.orig_attr.vendor_part_id);", "(void)mlx5_is_cx4;", ECHO, card="cx4lx"),
+          "dev->wants_inline = mlx5_is_cx4(dev->rdma.attr.orig_attr.vendor_part_id);", "(void)mlx5_is_cx4;", ECHO,
+          card="cx4lx"),
     Break("a register may not combine writes", "lib/port/mlx5/eth/obj.c",
           ".bf_bytes = tx->td ? dv.bf.size : 0", ".bf_bytes = 256", "eth test_own_registers", card="no-wc"),
     Break("stamps may be of another clock", "lib/port/mlx5/eth/port.c",
@@ -88,7 +94,8 @@ class Copy:
         self.output(["meson", "setup", "-Dtests=enabled", self.build, self.src])
 
     def output(self, cmd):
-        done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False)
         if done.returncode:
             raise AssertionError(f"{' '.join(cmd)}\n{done.stdout[-4000:]}")
 
@@ -113,8 +120,10 @@ class Copy:
         """(exit status, output) of the row's test."""
         name, *words = row.test.split()
         env = {**os.environ, "SPW_TEST_SECONDS": str(SECONDS), **({"SPW_TEST_CARD": row.card} if row.card else {})}
-        cmd = [sys.executable, UNDER, *(["--trap"] if row.trap else []), os.path.join(self.build, self.program(name)), *words]
-        done = subprocess.run(cmd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cmd = [sys.executable, UNDER, *(["--trap"] if row.trap else []), os.path.join(self.build, self.program(name)),
+               *words]
+        done = subprocess.run(cmd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True,
                               errors="replace", check=False)
         return done.returncode, done.stdout
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exactness, frame by frame: what the fault log says was lost, the source misses, and nothing else; and many frames without one
-that is not accounted for. Usage: test_exact.py loss | many [FRAMES]"""
+"""Exactness, frame by frame: what the fault log says was lost, the source misses, and nothing else; and many frames
+without one that is not accounted for. Usage: test_exact.py loss | many [FRAMES]"""
 import os
 import re
 import signal
@@ -32,13 +32,15 @@ def numbers(gen):
 
 
 def test_loss():
-    """1 % of the frames are lost on the way out. The source serves its flows in turn, so that the n-th frame is number n // FLOWS of
-    flow n % FLOWS. Slowly enough that both receive rings hold what comes while a busy machine lets nobody run: half a second."""
+    """1 % of the frames are lost on the way out. The source serves its flows in turn, so that the n-th frame is number
+    n // FLOWS of flow n % FLOWS. Slowly enough that both receive rings hold what comes while a busy machine lets nobody
+    run: half a second."""
     cable = Cable()
     log = os.path.join(cable.folder.name, "faults.log")
     with app.spinwire(cable, "--handler", "echo", "--seconds", "100") as run:
         run.wait_ready()
-        gen = Source(cable, "--rate", "2kpps", "--seconds", "5s", "--flows", str(FLOWS), "--size", "imix", "--schedule", "poisson",
+        gen = Source(cable, "--rate", "2kpps", "--seconds", "5s", "--flows", str(FLOWS), "--size", "imix", "--schedule",
+                     "poisson",
                      nic=("--fault", f"loss=0.01,log={log}", "--seed", "5")).finish()
         run.signal(signal.SIGINT)
         summary = run.finish()
@@ -46,10 +48,12 @@ def test_loss():
     lost = lost_by_log(log)
     check(len(lost) > gen["sent"] / 200, f"{len(lost)} frames of {gen['sent']} were lost on purpose")
     missed = summary["ledger"]["missed"], gen["ports"][0]["missed"]
-    equal(gen["lost"], len(lost) + sum(missed) + sum(summary["ledger"]["dropped"].values()), f"lost; missed by the NICs: {missed}")
+    equal(gen["lost"], len(lost) + sum(missed) + sum(summary["ledger"]["dropped"].values()),
+          f"lost; missed by the NICs: {missed}")
     if any(missed):
         raise spwtest.Skip(f"too busy a machine: {missed} frames found no slot for half a second")
-    equal(numbers(gen), {(n % FLOWS, n // FLOWS) for n in lost}, "frames that did not come back, and those that the fault log names")
+    equal(numbers(gen), {(n % FLOWS, n // FLOWS) for n in lost},
+          "frames that did not come back, and those that the fault log names")
     equal(summary["ledger"]["wire"], gen["sent"] - len(lost), "frames that reached spinwire's port")
     equal(summary["ledger"]["echoed"], gen["echoed"], "echoes")
     print(f"{len(lost)} of {gen['sent']} frames were lost; all are named, and no other")
@@ -82,23 +86,28 @@ def until_executed(run, source, frames):
         so_far = executed(run)
         time.sleep(10)
         if executed(run) > so_far:
-            raise spwtest.Skip(f"too busy a machine: {so_far} of {frames} frames in {LIMIT_S} s, and it goes on") from None
+            raise spwtest.Skip(f"too busy a machine: {so_far} of {frames} frames in {LIMIT_S} s, and it goes on"
+                               ) from None
         raise
 
 
 def test_many():
-    """A hundred million frames into the cpu executor. The source sends more than the path carries until so many were executed; then
-    every frame that reached the NIC, by the NIC's own count, is received or missed; every received one is executed or dropped by a
-    named reason; every CRC is right. What the cable lost (a NIC that got no core for 200 ms) was not on the wire: it is printed."""
+    """A hundred million frames into the cpu executor. The source sends more than the path carries until so many were
+    executed; then every frame that reached the NIC, by the NIC's own count, is received or missed; every received one
+    is executed or dropped by a named reason; every CRC is right. What the cable lost (a NIC that got no core for 200
+    ms) was not on the wire: it is printed."""
     frames = int(sys.argv[2]) if len(sys.argv) > 2 else MANY
     cable = Cable()
     place = spwlab.Cores()
-    with spwtest.Run(["--port", app.PORT, "--executor", "cpu", "--handler", "crc32c", "--seconds", "3600", "--slots", "16384"],
-                     lcores=f"0@{place.main},1@{place.receive},2@{place.executor if place.executor is not None else place.main}",
+    with spwtest.Run(["--port", app.PORT, "--executor", "cpu", "--handler", "crc32c", "--seconds", "3600", "--slots",
+                      "16384"],
+                     lcores=f"0@{place.main},1@{place.receive},"
+                     f"2@{place.executor if place.executor is not None else place.main}",
                      under=cable.wrap("spinwire")) as run:
         run.wait_ready()
         litmus = rx_count(cable)  # its frames went through the NIC too
-        source = Source(cable, "--rate", "3Mpps", "--seconds", "3600s", "--flows", "64", "--echo", "no", "--linger", "100ms")
+        source = Source(cable, "--rate", "3Mpps", "--seconds", "3600s", "--flows", "64", "--echo", "no", "--linger",
+                        "100ms")
         try:
             until_executed(run, source, frames)
         finally:
@@ -115,8 +124,10 @@ def test_many():
     equal(ledger["wire"], ledger["received"] + ledger["missed"], "wire")
     equal(ledger["received"], ledger["executed"] + sum(ledger["dropped"].values()), "received")
     equal(ledger["executed"], ledger["consumed"], "right CRCs")
-    print(f"{gen['sent']} frames sent, {gen['sent'] - came} lost by the cable: {ledger['received']} received, {ledger['missed']} missed by "
-          f"the NIC; {ledger['executed']} executed, {sum(ledger['dropped'].values())} dropped; residual {ledger['residual']}, "
+    print(f"{gen['sent']} frames sent, {gen['sent'] - came} lost by the cable: {ledger['received']} received, "
+          f"{ledger['missed']} missed by "
+          f"the NIC; {ledger['executed']} executed, {sum(ledger['dropped'].values())} dropped; residual "
+          f"{ledger['residual']}, "
           f"{summary['seconds']:.1f} s")
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every fault of the software ConnectX, while spinwire echoes what spinwire-gen sends: after each, traffic flows again without a
-restart, the ledger's residual is 0 and no slot is missing. Prints the table of docs/faults.md; a word picks the faults that have it in their names. $SPW_TEST_CARD: --as of the software ConnectX."""
+"""Every fault of the software ConnectX, while spinwire echoes what spinwire-gen sends: after each, traffic flows again
+without a restart, the ledger's residual is 0 and no slot is missing. Prints the table of docs/faults.md; a word picks
+the faults that have it in their names. $SPW_TEST_CARD: --as of the software ConnectX."""
 import contextlib
 import re
 import signal
@@ -54,7 +55,8 @@ def quiet(run):
 
 
 def peer_dies(cable, run, source):
-    """Sources that are started later go on. The cable holds thousands of frames of the dead one: they are not the next one's."""
+    """Sources that are started later go on. The cable holds thousands of frames of the dead one: they are not the next
+    one's."""
     source.kill()
     spwlab.wait_for(lambda: quiet(run), 60, "the cable to be empty")
     cable.later = Source(cable, *SOURCE, port=source.port)
@@ -72,8 +74,10 @@ FAULTS = {
     "link down for 100 ms": (at_spinwire("link-down=100ms"), "link is down.*link is up"),
     "NIC stands still for 100 ms": (stand_still, None),
     "no receive is ready for 100 ms (RNR)": (at_spinwire("rnr=100ms"), None),
-    "completion queue of a receive queue fails": (at_spinwire("cq-overrun={cq0}"), "receive queue: its completion queue failed"),
-    "completion queue of a send queue fails": (at_spinwire("cq-overrun={cq1}"), "send queue: its completion queue failed"),
+    "completion queue of a receive queue fails": (at_spinwire("cq-overrun={cq0}"),
+                                                  "receive queue: its completion queue failed"),
+    "completion queue of a send queue fails": (at_spinwire("cq-overrun={cq1}"),
+                                               "send queue: its completion queue failed"),
     "send queue in error": (at_spinwire("qp-error={qp0}"), "send queue: "),
     "memory keys revoked, all of them": (revoke_keys, "receive queue: local protection error"),
     "peer killed, another one comes": (peer_dies, None),
@@ -88,7 +92,8 @@ def rc(op):
     def ports():
         tcp = peers.free_port()
         both = f"mlx5:mlx5_0,mode=rc,op={op}"
-        return f"{both},listen=127.0.0.1:{tcp},peers=127.0.0.0/8,peer_max=4", f"{both},connect=127.0.0.1:{tcp}", "latency", 1
+        return (f"{both},listen=127.0.0.1:{tcp},peers=127.0.0.0/8,peer_max=4", f"{both},connect=127.0.0.1:{tcp}",
+                "latency", 1)
     return ports
 
 
@@ -104,14 +109,16 @@ def rc_rails():
     return *rails_test.rc("mlx5", "write", RAILS, SPREAD)(None), "latency", 1
 
 
-MODES = {"eth latency": eth("latency"), "eth throughput": eth("throughput"), "eth verbs": eth("latency", "verbs:mlx5_0,mode=eth"),
+MODES = {"eth latency": eth("latency"), "eth throughput": eth("throughput"),
+         "eth verbs": eth("latency", "verbs:mlx5_0,mode=eth"),
          "rc send": rc("send"), "rc write": rc("write"), "eth rails": eth_rails, "rc rails": rc_rails}
 
 
 def flow(run, more):
     """Until so many more frames were received."""
     target = run.frames() + more
-    spwlab.wait_for(lambda: run.frames() >= target or run.process.poll() is not None, 60, f"{more} frames\n{run.output()}")
+    spwlab.wait_for(lambda: run.frames() >= target or run.process.poll() is not None, 60,
+                    f"{more} frames\n{run.output()}")
     check(run.process.poll() is None, f"spinwire left\n{run.output()}")
 
 

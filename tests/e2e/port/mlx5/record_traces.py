@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""record_traces.py [--build BUILD] [CASE...]: makes tests/unit/port/mlx5/traces anew, from real runs under the software ConnectX.
+"""record_traces.py [--build BUILD] [CASE...]: makes tests/unit/port/mlx5/traces anew, from real runs under the software
+ConnectX.
 
-CASE.cq is what the receiving NIC wrote into its completion ring, byte by byte. CASE.txt is what must come out of it, and comes
-from elsewhere: frames and their lengths from the trace of the NIC that sent them, what each completion stands for from the
-receiving NIC's own trace, which it writes before it compresses. Both formats: tests/unit/port/mlx5/eth/cq_trace.h."""
+CASE.cq is what the receiving NIC wrote into its completion ring, byte by byte. CASE.txt is what must come out of it,
+and comes from elsewhere: frames and their lengths from the trace of the NIC that sent them, what each completion stands
+for from the receiving NIC's own trace, which it writes before it compresses. Both formats:
+tests/unit/port/mlx5/eth/cq_trace.h."""
 import argparse
 import glob
 import os
@@ -15,11 +17,14 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, '..', '..', '..', '..')
-CASES = {'latency': [], 'compressed': [], 'compressed_enhanced': ['--cqe-layout', 'enhanced'], 'striding_compressed': [],
-         'striding_compressed_enhanced': ['--cqe-layout', 'enhanced'], 'errors': [], 'errors_compressed': [], 'rc': [], 'rc_compressed': []}
+CASES = {'latency': [], 'compressed': [], 'compressed_enhanced': ['--cqe-layout', 'enhanced'],
+         'striding_compressed': [],
+         'striding_compressed_enhanced': ['--cqe-layout', 'enhanced'], 'errors': [], 'errors_compressed': [], 'rc': [],
+         'rc_compressed': []}
 SEND, SEND_IMM, RESP_ERR = 2, 3, 14
 FLUSHED = 5
-STAMP, STRIDING, RC = 1, 8, 'credits' # of enum mlx5_flag (STAMP: of mlx5_rc_flag as well); a key that only RC's shape has
+# of enum mlx5_flag (STAMP: of mlx5_rc_flag as well); a key that only RC's shape has
+STAMP, STRIDING, RC = 1, 8, 'credits'
 
 
 def packets(path):
@@ -73,15 +78,16 @@ def line_of(c, shape):
 
 
 def expect(batches, shape, sent, completions):
-    """The lines of each batch. Every frame that was sent has a completion of its length or was dropped for want of a receive,
-    and which it was is checked against both ends."""
+    """The lines of each batch. Every frame that was sent has a completion of its length or was dropped for want of a
+    receive, and which it was is checked against both ends."""
     lines, at, dropped, counted = [], 0, 0, 0
     completions = list(completions)
     for cnt in batches:
         lines.append(f'batch {cnt}')
         frames, broken = sent[at:at + cnt], False
         at += cnt
-        while completions and (frames or broken and completions[0].opcode == RESP_ERR): # an error costs a frame, its flushes none
+        # an error costs a frame, its flushes none
+        while completions and (frames or broken and completions[0].opcode == RESP_ERR):
             c = completions[0]
             if c.opcode == RESP_ERR:
                 broken = True
@@ -102,9 +108,11 @@ def expect(batches, shape, sent, completions):
 
 def run_case(name, extra, build, folder):
     control, ring = os.path.join(folder, 'c'), os.path.join(folder, name + '.cq')
-    argv = [os.path.join(ROOT, 'tools', 'with-softhca'), '--devices', '2', '--cable', f'shm:record{os.getpid()}', '--control', control,
+    argv = [os.path.join(ROOT, 'tools', 'with-softhca'), '--devices', '2', '--cable', f'shm:record{os.getpid()}',
+            '--control', control,
             '--trace', folder] + extra + [os.path.join(build, 'tests', 'port', 'mlx5', 'mlx5_cq_record'), name, ring]
-    done = subprocess.run(argv, env=dict(os.environ, SPW_TEST_CONTROL=control), stdout=subprocess.PIPE, text=True, timeout=120)
+    done = subprocess.run(argv, env=dict(os.environ, SPW_TEST_CONTROL=control), stdout=subprocess.PIPE, text=True,
+                          timeout=120)
     if done.returncode:
         sys.exit(f'{name}: {done.stdout}')
     rows = [line.split() for line in done.stdout.splitlines()]
@@ -112,7 +120,8 @@ def run_case(name, extra, build, folder):
     cqn = next(int(words[1]) for words in rows if words[:1] == ['cqn'])
     batches = [int(words[1]) for words in rows if words[:1] == ['batch']]
     trace = {i: list(packets(glob.glob(os.path.join(folder, f'mlx5_{i}-*.pcapng'))[0])) for i in (0, 1)}
-    ours = [Completion(data, shape) for iface, _, data, text in trace[1] if iface == 2 and text.startswith(f'cqn=0x{cqn:x} ')]
+    ours = [Completion(data, shape) for iface, _, data, text in trace[1] if iface == 2
+            and text.startswith(f'cqn=0x{cqn:x} ')]
     if RC in shape: # what was asked for stands in the sender's WQEs; control messages have no bytes
         ours = [c for c in ours if c.opcode in (SEND, SEND_IMM)]
         sent = [int(w) for w in message_lengths(trace[0])]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""under.py [--trap] PROGRAM [ARGS]: a test program of the mlx5 port under tools/with-softhca, with two devices on a cable of its
-own and their control sockets at $SPW_TEST_CONTROL. What a card would not forgive fails the test; --trap looks at BlueFlame too.
-$SPW_TEST_CARD: --as."""
+"""under.py [--trap] PROGRAM [ARGS]: a test program of the mlx5 port under tools/with-softhca, with two devices on a
+cable of its own and their control sockets at $SPW_TEST_CONTROL. What a card would not forgive fails the test; --trap
+looks at BlueFlame too. $SPW_TEST_CARD: --as."""
 import os
 import sys
 import tempfile

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spinwire on the verbs driver: messages of mode=rc from spinwire-gen, with any driver at either end; frames of mode=eth."""
+"""spinwire on the verbs driver: messages of mode=rc from spinwire-gen, with any driver at either end; frames of
+mode=eth."""
 import os
 import signal
 import sys
@@ -14,7 +15,8 @@ MAC = "02:73:70:77:0a:01"
 
 def echo(op, server, client, queues=1, *keys):
     cable, tcp = Cable(), peers.free_port()
-    port = ",".join([f"{server}:mlx5_0,mode=rc,op={op},listen=127.0.0.1:{tcp},peers=127.0.0.1,peer_max={queues}", *keys])
+    port = ",".join([f"{server}:mlx5_0,mode=rc,op={op},listen=127.0.0.1:{tcp},peers=127.0.0.1,peer_max={queues}",
+                     *keys])
     with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=queues, port=port) as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "5kpps", "--seconds", "1s", "--flows", "16", "--size", "imix",
@@ -25,7 +27,8 @@ def echo(op, server, client, queues=1, *keys):
     check(gen["sent"] > 0, "nothing was sent")
     equal(summary["ledger"]["wire"], gen["sent"], f"messages that reached the port\n{text}\n{gen}\n")
     equal(gen["echoed"], gen["sent"], "a reliable connection loses nothing")
-    equal([gen[name] for name in ("duplicated", "reordered", "corrupted", "foreign", "old_run")], [0] * 5, "strange messages")
+    equal([gen[name] for name in ("duplicated", "reordered", "corrupted", "foreign", "old_run")], [0] * 5,
+          "strange messages")
     equal(summary["ports"][0]["driver"], server, "driver")
 
 
@@ -75,12 +78,14 @@ def test_bad_input():
 
 
 def test_device_goes():
-    """mlx5: a completion queue fails, and the device makes no other: an ordered stop, exit status 4, every slot in the pool."""
+    """mlx5: a completion queue fails, and the device makes no other: an ordered stop, exit status 4, every slot in the
+    pool."""
     cable, tcp = Cable(), peers.free_port()
     with spinwire(cable, "--handler", "echo", "--seconds", "100",
                   port=f"mlx5:mlx5_0,mode=rc,listen=127.0.0.1:{tcp},peers=127.0.0.1,peer_max=1") as run:
         run.wait_ready()
-        source = Source(cable, "--rate", "5kpps", "--seconds", "300s", port=f"mlx5:mlx5_0,mode=rc,connect=127.0.0.1:{tcp}")
+        source = Source(cable, "--rate", "5kpps", "--seconds", "300s",
+                        port=f"mlx5:mlx5_0,mode=rc,connect=127.0.0.1:{tcp}")
         try:
             spwlab.wait_for(lambda: run.frames() > 1000, 60, "messages")
             cable.control("spinwire", "fault fail=create_cq:EIO")
@@ -96,7 +101,8 @@ def test_device_goes():
 
 def test_eth_echo():
     """verbs in front of mlx5's frames: every one that was sent arrived and is accounted for."""
-    cable, queues = Cable(), 2 if len(os.sched_getaffinity(0)) >= 4 else 1  # each spins, and the source wants a core too
+    # each spins, and the source wants a core too
+    cable, queues = Cable(), 2 if len(os.sched_getaffinity(0)) >= 4 else 1
     with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=queues, port="verbs:mlx5_0,mode=eth") as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "5kpps", "--seconds", "1s", "--flows", "64", "--size", "imix").finish()
@@ -115,7 +121,8 @@ def test_eth_raw_ethernet():
     cable, frames = Cable(), 10000
     with spinwire(cable, "--handler", "null", "--seconds", "100", port="verbs:mlx5_0") as run:
         run.wait_ready()
-        peers.run(cable.wrap() + ["raw_ethernet_bw", "--client", "-F", "-B", "02:73:70:77:0a:02", "-E", MAC, "-s", "256", "-n",
+        peers.run(cable.wrap() + ["raw_ethernet_bw", "--client", "-F", "-B", "02:73:70:77:0a:02", "-E", MAC, "-s",
+                                  "256", "-n",
                                   str(frames)], 90)
         spwlab.wait_for(lambda: (run.telemetry("/spinwire/ledger") or {}).get("wire", 0) >= frames, 60, "frames")
         run.signal(signal.SIGINT)

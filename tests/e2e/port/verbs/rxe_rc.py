@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rxe_rc.py guest-calls|guest-serves OP[,KEY...] DRIVER: mode=rc between the kernel's own soft-RoCE in a virtual machine and the software
-ConnectX outside. In the guest our program runs on `verbs:rxe0`; outside DRIVER runs on mlx5_0. spinwire-gen makes messages on
-one side, spinwire echoes them on the other; every one must come back whole. KEYs are the guest's."""
+"""rxe_rc.py guest-calls|guest-serves OP[,KEY...] DRIVER: mode=rc between the kernel's own soft-RoCE in a virtual
+machine and the software ConnectX outside. In the guest our program runs on `verbs:rxe0`; outside DRIVER runs on mlx5_0.
+spinwire-gen makes messages on one side, spinwire echoes them on the other; every one must come back whole. KEYs are the
+guest's."""
 import json
 import os
 import re
@@ -50,14 +51,18 @@ def guest_calls(folder, op, driver, port, deadline):
     """The generator is in the guest."""
     place, summary = spwlab.Cores(), f'{folder}/summary.json'
     host = guest.host([SPINWIRE, '--lcores', f'0@{place.main},1@{place.receive}', *EAL, 'rxe-host',
-                       *spinwire_args(spec(driver, 'mlx5_0', op, f'listen=127.0.0.1:{port},peers=127.0.0.1,peer_max=1')),
+                       *spinwire_args(spec(driver, 'mlx5_0', op,
+                                           f'listen=127.0.0.1:{port},peers=127.0.0.1,peer_max=1')),
                        '--json', summary], folder, 'spinwire')
     host.wait_for(lambda: peers.listening(port), deadline)
-    gen = ' '.join([GEN, '--lcores', '0@0,1@1', *EAL, 'gen', '--', '--port', spec('verbs', 'rxe0', op, f'connect=10.0.2.2:{port}'),
+    gen = ' '.join([GEN, '--lcores', '0@0,1@1', *EAL, 'gen', '--', '--port',
+                    spec('verbs', 'rxe0', op, f'connect=10.0.2.2:{port}'),
                     *PLAN, '--json', '/tmp/gen.json'])
-    raw = ' '.join([SPINWIRE, '--lcores', '0@0,1@1', *EAL, 'raw', '--', '--port', 'verbs:rxe0,mode=eth,flow=all', '--seconds', '1'])
+    raw = ' '.join([SPINWIRE, '--lcores', '0@0,1@1', *EAL, 'raw', '--', '--port', 'verbs:rxe0,mode=eth,flow=all',
+                    '--seconds', '1'])
     other = raw.replace('verbs:rxe0', 'mlx5:rxe0')
-    job = f'mkdir -p /var/run; {raw}; {other}; {gen}; s=$?; echo; echo JSON; cat /tmp/gen.json; echo; echo NOSJ; exit $s'
+    job = (f'mkdir -p /var/run; {raw}; {other}; {gen}; s=$?; echo; echo JSON; cat /tmp/gen.json; echo; echo NOSJ; exit '
+           f'$s')
     vm = start_guest(folder, job)
     vm.wait(deadline)
     host.p.send_signal(signal.SIGINT)
@@ -77,11 +82,13 @@ def guest_serves(folder, op, driver, port, deadline):
     """The echo is in the guest."""
     place, summary = spwlab.Cores(), f'{folder}/gen.json'
     echo = ' '.join([SPINWIRE, '--lcores', '0@0,1@1', *EAL, 'echo',
-                     *spinwire_args(spec('verbs', 'rxe0', op, f'listen=0.0.0.0:{port},peers=10.0.2.0/24,gids=10.99.0.0/24,peer_max=1'))])
+                     *spinwire_args(spec('verbs', 'rxe0', op, f'listen=0.0.0.0:{port},peers=10.0.2.0/24,gids=10.99.0.0/'
+                                         f'24,peer_max=1'))])
     vm = start_guest(folder, f'mkdir -p /var/run; {echo}', port)
     vm.wait_for('GUEST READY', deadline)
     host = guest.host([GEN, '--lcores', f'0@{place.main},1@{place.generator}', *EAL, 'rxe-gen', '--', '--port',
-                       spec(driver, 'mlx5_0', op, f'connect=127.0.0.1:{port}'), *PLAN, '--json', summary], folder, 'gen')
+                       spec(driver, 'mlx5_0', op, f'connect=127.0.0.1:{port}'), *PLAN, '--json', summary], folder,
+                      'gen')
     host.wait(deadline) # QEMU accepts for a guest that does not listen yet; the port tries again and again
     with open(summary, encoding='utf-8') as f:
         gen = json.load(f)
