@@ -425,8 +425,8 @@ def coll_gone(o):
 
 
 # {protocol: {spare: what covers it}}: alone it may go, together with its cover not. A release may be one that C wants
-# and Arm does not
-# need, or one for another reader (each entry of the executor ring is polled by a lane of its own on a GPU).
+# and Arm does not need, or one for another reader (each entry of the executor ring is polled by a lane of its own on a
+# GPU).
 PROTOCOLS = {
     m1_receive: {}, m2_refill: {}, m2_invalid: {}, m2_read: {}, m7_records: {"M2": "M7"}, m3_send: {},
     m4_doorbell: {"M3": "M4"}, echo_chain: {},

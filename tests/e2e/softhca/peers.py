@@ -21,8 +21,7 @@ import strict  # noqa: E402
 
 SKIP = 77
 # A line of perftest's table: bytes, iterations, two results. They are no numbers where it could not measure the CPU's
-# clock, which
-# happens on a busy machine ("Correlation coefficient"); with -F it goes on then, without it it fails.
+# clock, which happens on a busy machine ("Correlation coefficient"); with -F it goes on then, without it it fails.
 PERFTEST_ROW = r'^ *(\d+) +(\d+) +(-?nan|inf|[\d.]+) +(-?nan|inf|[\d.]+)'
 _alive = []
 _ports = []
