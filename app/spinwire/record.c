@@ -98,7 +98,7 @@ static void record_lane_fill(const struct app *app, uint32_t i, struct spw_fligh
 	spw_pipe_flight_lane(&lane->pipe, out);
 	snprintf(out->port, sizeof(out->port), "%s", lane->port->name);
 	for (uint32_t w = 0; w < app->topo.backend_cnt; w++)
-		snprintf(out->way[w].exec, sizeof(out->way[w].exec), "%s",
+		snprintf(out->backend[w].exec, sizeof(out->backend[w].exec), "%s",
 			 app->topo.backend[w].name);
 	snprintf(out->handler, sizeof(out->handler), "%.63s", app->handler->name);
 	if (strchr(app->conf.executor.handler, '/'))

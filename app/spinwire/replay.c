@@ -74,12 +74,12 @@ static void replay_print_head(const struct replay *replay)
 	       file->lane_cnt == 1 ? "" : "s");
 	replay_print_text(lane->port);
 	printf(", executor");
-	for (uint32_t w = 0; w < lane->way_cnt; w++) {
+	for (uint32_t w = 0; w < lane->backend_cnt; w++) {
 		printf(w ? " or " : " ");
-		replay_print_text(lane->way[w].exec);
+		replay_print_text(lane->backend[w].exec);
 	}
-	if (lane->way_cnt > 1)
-		printf(" (%" PRIu64 " changes)", sum->way_changes);
+	if (lane->backend_cnt > 1)
+		printf(" (%" PRIu64 " changes)", sum->backend_changes);
 	printf(", handler ");
 	replay_print_text(lane->handler);
 	printf("\n");
@@ -117,14 +117,14 @@ static json_t *replay_summary(const struct replay *replay)
 {
 	const struct spw_replay_result *sum = &replay->sum;
 
-	return json_pack("{s:s,s:s,s:o,s:f,s:b,s:b,s:I,s:o,s:o,s:o,s:o}", "schema",
-			 "spinwire.replay/1", "version", SPW_VERSION, "why",
-			 app_json_text(replay->file.file->why), "seconds", replay->result.seconds,
-			 "from_start", sum->from_start, "ended", sum->ended, "executor_changes",
-			 (json_int_t)sum->way_changes, "ledger", app_ledger_json(&replay->result),
-			 "causes", app_causes_json(&replay->app, &replay->result), "worst",
-			 app_worst_json(&replay->app, &replay->result), "differs",
-			 replay_differs_json(sum));
+	return json_pack(
+		"{s:s,s:s,s:o,s:f,s:b,s:b,s:I,s:o,s:o,s:o,s:o}", "schema", "spinwire.replay/1",
+		"version", SPW_VERSION, "why", app_json_text(replay->file.file->why), "seconds",
+		replay->result.seconds, "from_start", sum->from_start, "ended", sum->ended,
+		"executor_changes", (json_int_t)sum->backend_changes, "ledger",
+		app_ledger_json(&replay->result), "causes",
+		app_causes_json(&replay->app, &replay->result), "worst",
+		app_worst_json(&replay->app, &replay->result), "differs", replay_differs_json(sum));
 }
 
 static int replay_report(const struct replay *replay, const char *json, const char *explain)

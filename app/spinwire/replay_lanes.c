@@ -26,7 +26,7 @@ static void replay_sum_add(struct spw_replay_result *sum, const struct spw_repla
 	sum->before += one->before;
 	sum->states += one->states;
 	sum->ledger_differs += one->ledger_differs;
-	sum->way_changes += one->way_changes;
+	sum->backend_changes += one->backend_changes;
 	sum->unjudged += one->unjudged;
 	sum->lead_in += one->lead_in;
 	sum->unknown += one->unknown;

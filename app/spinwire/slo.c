@@ -99,7 +99,7 @@ void app_slo_backends(struct app *app, bool cpu_spare, enum spw_exec_kind chosen
 		.gpu = chosen == SPW_EXEC_CUDA_PERSISTENT,
 		.ctas = (uint16_t)app->conf.executor.ctas,
 	};
-	struct spw_topo_exec backend[SPW_PIPE_WAY_MAX];
+	struct spw_topo_exec backend[SPW_PIPE_BACKEND_MAX];
 	uint32_t cnt;
 
 	if (!app->conf.run.slo[0] ||

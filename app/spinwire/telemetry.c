@@ -226,7 +226,7 @@ static void causes_dict(struct app *app, const char *params SPW_UNUSED, struct r
 static void info_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
 	uint16_t burst;
-	const uint32_t backend = spw_pipe_way(&app->topo.lane[0]->pipe, &burst);
+	const uint32_t backend = spw_pipe_backend(&app->topo.lane[0]->pipe, &burst);
 
 	dict_add_text(d, "version", SPW_VERSION);
 	dict_add_text(d, "executor", app->topo.backend[backend].name);

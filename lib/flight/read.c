@@ -72,12 +72,12 @@ static bool dry_is_sound(uint64_t from, uint64_t to, uint64_t dry)
 
 static bool state_is_sound(const struct spw_flight_state *s, const struct spw_flight_lane *lane)
 {
-	bool ok = s->rec.what < SPW_DROP_CNT && s->way < lane->way_cnt &&
-		  s->unit_cnt == lane->way[s->way].unit_cnt &&
+	bool ok = s->rec.what < SPW_DROP_CNT && s->backend < lane->backend_cnt &&
+		  s->unit_cnt == lane->backend[s->backend].unit_cnt &&
 		  s->rec.bytes == sizeof(*s) + s->unit_cnt * sizeof(uint64_t) &&
 		  clock_is_sound(&s->clock) && s->retired_seq <= s->tail_seq &&
 		  s->tail_seq <= s->head_seq &&
-		  s->head_seq - s->retired_seq <= 1ull << lane->way[s->way].batch_log2;
+		  s->head_seq - s->retired_seq <= 1ull << lane->backend[s->backend].batch_log2;
 
 	for (uint32_t i = 0; ok && i < SPW_REC_GAP_CNT; i++)
 		ok = gap_is_sound(&s->gap[i]);
@@ -174,7 +174,7 @@ static bool text_is_sound(const char *text, size_t bytes)
 	return memchr(text, 0, bytes) != NULL;
 }
 
-static bool way_is_sound(const struct spw_flight_way *w)
+static bool backend_is_sound(const struct spw_flight_backend *w)
 {
 	return text_is_sound(w->exec, sizeof(w->exec)) && w->batch_log2 >= 1 &&
 	       w->batch_log2 <= 12 && w->unit_cnt >= 1 && w->unit_cnt <= 256 &&
@@ -185,11 +185,11 @@ static bool lane_is_sound(const struct spw_flight_lane *l)
 {
 	bool ok = text_is_sound(l->port, sizeof(l->port)) &&
 		  text_is_sound(l->handler, sizeof(l->handler)) &&
-		  text_is_sound(l->plugin, sizeof(l->plugin)) && l->way_cnt >= 1 &&
-		  l->way_cnt <= SPW_FLIGHT_WAY_MAX && l->snap_bytes <= SPW_FLIGHT_SNAP_MAX;
+		  text_is_sound(l->plugin, sizeof(l->plugin)) && l->backend_cnt >= 1 &&
+		  l->backend_cnt <= SPW_FLIGHT_BACKEND_MAX && l->snap_bytes <= SPW_FLIGHT_SNAP_MAX;
 
-	for (uint32_t w = 0; ok && w < l->way_cnt; w++)
-		ok = way_is_sound(&l->way[w]);
+	for (uint32_t w = 0; ok && w < l->backend_cnt; w++)
+		ok = backend_is_sound(&l->backend[w]);
 	return ok;
 }
 

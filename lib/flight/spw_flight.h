@@ -48,20 +48,20 @@
 extern "C" {
 #endif
 
-#define SPW_FLIGHT_MAGIC     0x544847494c465753ull /* "SWFLIGHT" in a little-endian file */
-#define SPW_FLIGHT_VERSION   6u
-#define SPW_FLIGHT_SEG_CNT   32u /* segments of a ring, a power of 2; half of them may be frozen */
-#define SPW_FLIGHT_LANE_MAX  64u
-#define SPW_FLIGHT_SNAP_MAX  2048u
-#define SPW_FLIGHT_FRAME_MAX 64u
-#define SPW_FLIGHT_BAD_CNT   8u
-#define SPW_FLIGHT_FETCH     512u /* bytes prefetched ahead of the next record */
-#define SPW_FLIGHT_WAY_MAX   5u   /* executors of a lane */
+#define SPW_FLIGHT_MAGIC       0x544847494c465753ull /* "SWFLIGHT" in a little-endian file */
+#define SPW_FLIGHT_VERSION     6u
+#define SPW_FLIGHT_SEG_CNT     32u /* of a ring, a power of 2; half of them may be frozen */
+#define SPW_FLIGHT_LANE_MAX    64u
+#define SPW_FLIGHT_SNAP_MAX    2048u
+#define SPW_FLIGHT_FRAME_MAX   64u
+#define SPW_FLIGHT_BAD_CNT     8u
+#define SPW_FLIGHT_FETCH       512u /* bytes prefetched ahead of the next record */
+#define SPW_FLIGHT_BACKEND_MAX 5u   /* executors of a lane */
 
 /* ---- records ---- */
 
 enum spw_flight_kind {
-	SPW_FLIGHT_STATE = 1, /* the pipe between two turns; first of a segment, and of a way */
+	SPW_FLIGHT_STATE = 1, /* the pipe between two turns; first of a segment, and of a backend */
 	SPW_FLIGHT_POLL,      /* a burst, and what became of it up to the push */
 	SPW_FLIGHT_SNAP,      /* the first bytes of each frame of the POLL before it */
 	SPW_FLIGHT_DONE,      /* a batch was reaped and settled */
@@ -209,18 +209,19 @@ struct spw_flight_event {
 /* The pipe between two turns; unit_cnt counters of the executor's units follow.
  *
  * A lane with several executors uses one at a time and changes it only while none has a batch. The
- * first record after a change is a STATE whose `way` is the new one, so every other record is of
- * the way of the last STATE before it:
+ * first record after a change is a STATE whose `backend` is the new one, so every other record is
+ * of the backend of the last STATE before it:
  *
- *   STATE way 0 │ POLL DONE POLL DONE │ STATE way 1 │ POLL POLL DONE DONE │ STATE way 0 │ POLL ...
+ *   STATE 0 │ POLL DONE POLL DONE │ STATE 1 │ POLL POLL DONE DONE │ STATE 0 │ POLL ...
  *
- * Each executor ring numbers its batches by itself: a number names a batch within its way. */
+ * Each executor ring numbers its batches by itself: a number names a batch within its backend. */
 struct spw_flight_state {
 	struct spw_flight_rec rec;                            /* what: enum spw_drop, as in EVENT */
 	uint64_t ledger[sizeof(struct spw_ledger_lcore) / 8]; /* its bytes: records lie on 8 */
 	uint64_t bad[SPW_FLIGHT_BAD_CNT];
-	uint64_t head_seq, tail_seq, retired_seq, in_exec_frames; /* of the way's executor ring */
-	uint64_t executed_frames; /* counted by the executors of all ways */
+	uint64_t head_seq, tail_seq, retired_seq,
+		in_exec_frames;   /* of the backend's executor ring */
+	uint64_t executed_frames; /* counted by the executors of all backends */
 	uint64_t exec_busy, exec_last_end, stamp_ref;
 	uint64_t last_tsc, empty_tsc;
 	uint64_t backlog_tsc, backlog_len_tsc, backlog_until_tsc;
@@ -233,8 +234,8 @@ struct spw_flight_state {
 	uint64_t dry_cnt;
 	struct spw_flight_clock clock;
 	uint32_t ended;    /* the last record of a lane that has ended */
-	uint32_t way;      /* the one in use from here on */
-	uint32_t unit_cnt; /* of the way */
+	uint32_t backend;  /* the one in use from here on */
+	uint32_t unit_cnt; /* of the backend */
 	uint32_t reserved;
 	/* uint64_t unit_frames[unit_cnt] follow */
 };
@@ -242,7 +243,7 @@ struct spw_flight_state {
 /* ---- file ---- */
 
 /* One executor of a lane, and the shape of its ring. */
-struct spw_flight_way {
+struct spw_flight_backend {
 	char exec[32]; /* "inline", "cuda-persistent, 1 CTA" */
 	uint32_t batch_log2, unit_cnt, share_log2;
 	uint32_t learns;    /* enum spw_cause_exec */
@@ -255,9 +256,9 @@ struct spw_flight_lane {
 	char port[64], handler[64];
 	char plugin[256]; /* the file that the handler came from; "": it is built in */
 	uint64_t slow_tsc, wait_tsc, keep_most_tsc;
-	struct spw_flight_way way[SPW_FLIGHT_WAY_MAX];
-	uint32_t way_cnt;
-	uint32_t turn_flags; /* of the loop's variant, without those of a way */
+	struct spw_flight_backend backend[SPW_FLIGHT_BACKEND_MAX];
+	uint32_t backend_cnt;
+	uint32_t turn_flags; /* of the loop's variant, without those of a backend */
 	uint32_t snap_bytes;
 	uint32_t seg_cnt; /* segments that follow */
 	uint16_t lcore, queue;

@@ -13,7 +13,7 @@
  *                                                            pipe_recycle ─ pipe_record ─ retire
  *               pipe_end_turn
  *
- * A slot's ways through a turn. The pipe never owns one: it borrows from the port and owes it back.
+ * A slot's path through a turn. The pipe never owns one: it borrows from the port and owes it back.
  *
  *   port ─rx_burst─► record ─push─► executor ─reap─┬─ consume, bad ─► release_burst ─► port
  *                      │ ring full                 └─ echo ─ tx_burst ─┬─ taken ─► port, when sent
@@ -407,7 +407,7 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 		pipe->flags = SPW_REC_ON | (conf->nic_stamps ? SPW_PIPE_NIC_STAMPS : 0) |
 			      (conf->nic_stamps && conf->nic_frames ? SPW_PIPE_NIC_FRAMES : 0) |
 			      (conf->flight ? SPW_PIPE_FLIGHT : 0);
-	return pipe_ways_init(pipe, conf);
+	return pipe_backends_init(pipe, conf);
 }
 
 void spw_pipe_begin(struct spw_pipe *pipe)

@@ -37,10 +37,10 @@ static void flight_state_ring(const struct spw_pipe *pipe, struct spw_flight_sta
 
 	if (!ring->stamp_ref)
 		spw_gring_clock(ring);
-	s->way = pipe->way_idx;
+	s->backend = pipe->backend_idx;
 	s->executed_frames = 0;
-	for (uint32_t i = 0; i < pipe->way_cnt; i++)
-		s->executed_frames += spw_gring_executed(pipe->way[i].ring);
+	for (uint32_t i = 0; i < pipe->backend_cnt; i++)
+		s->executed_frames += spw_gring_executed(pipe->backend[i].ring);
 	s->head_seq = ring->head_seq;
 	s->tail_seq = ring->tail_seq;
 	s->retired_seq = ring->retired_seq;
@@ -102,29 +102,30 @@ void pipe_flight_house(struct spw_pipe *pipe)
 
 /* ---- for the file ---- */
 
-static void flight_backend_fill(const struct spw_pipe_way *way, struct spw_flight_way *out)
+static void flight_backend_fill(const struct spw_pipe_backend *backend,
+				struct spw_flight_backend *out)
 {
-	out->batch_log2 = way->ring->batch_log2;
-	out->unit_cnt = way->ring->unit_cnt;
-	out->share_log2 = way->ring->share_log2;
-	out->learns = way->learns;
-	out->has_clock = way->has_clock;
+	out->batch_log2 = backend->ring->batch_log2;
+	out->unit_cnt = backend->ring->unit_cnt;
+	out->share_log2 = backend->ring->share_log2;
+	out->learns = backend->learns;
+	out->has_clock = backend->has_clock;
 }
 
-/* Called while the lane runs, so it reads only what is constant since spw_pipe_init: which way is
- * in use, and all that comes with it, stands in the STATEs. */
+/* Called while the lane runs, so it reads only what is constant since spw_pipe_init: which backend
+ * is in use, and all that comes with it, stands in the STATEs. */
 void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *out)
 {
 	_Static_assert(sizeof(out->raw_shape) == sizeof(struct spw_port_raw_shape), "a copy");
-	_Static_assert(SPW_FLIGHT_WAY_MAX == SPW_PIPE_WAY_MAX, "one entry for each");
+	_Static_assert(SPW_FLIGHT_BACKEND_MAX == SPW_PIPE_BACKEND_MAX, "one entry for each");
 	const struct spw_rec *rec = &pipe->rec;
 
 	out->slow_tsc = rec->slow_tsc == UINT64_MAX ? 0 : rec->slow_tsc;
 	out->wait_tsc = rec->wait_tsc;
 	out->keep_most_tsc = rec->keep_most_tsc;
-	out->way_cnt = pipe->way_cnt;
-	for (uint32_t i = 0; i < pipe->way_cnt; i++)
-		flight_backend_fill(&pipe->way[i], &out->way[i]);
+	out->backend_cnt = pipe->backend_cnt;
+	for (uint32_t i = 0; i < pipe->backend_cnt; i++)
+		flight_backend_fill(&pipe->backend[i], &out->backend[i]);
 	out->turn_flags = pipe->flags & ~SPW_PIPE_FLIGHT;
 	out->snap_bytes = pipe->flight->snap_bytes;
 	out->lcore = pipe->slow.lcore;

@@ -14,9 +14,8 @@
  * and begins the next with a STATE.
  * Thread: owner, between two turns. */
 void pipe_flight_ripe(struct spw_pipe *pipe) SPW_COLD;
-/* pipe_flight.c. Purpose: writes a STATE, the last one if the lane has ended; after a change of way
- * before any other record. Nothing without a recorder.
- * Thread: owner. */
+/* pipe_flight.c. Purpose: writes a STATE, the last one if the lane has ended; after a change of
+ * backend before any other record. Nothing without a recorder. Thread: owner. */
 void pipe_flight_state(struct spw_pipe *pipe, bool ended) SPW_COLD;
 
 /* Before the poll. */

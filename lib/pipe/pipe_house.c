@@ -69,9 +69,9 @@ static void house_events(struct spw_pipe *pipe)
 /* Of the executors that are not in use, too: they may have been started for a change. */
 static void house_beats(struct spw_pipe *pipe)
 {
-	for (uint32_t i = 0; i < pipe->way_cnt; i++)
-		if (pipe->way[i].exec)
-			spw_exec_beat(pipe->way[i].exec, pipe->way[i].exec_ring);
+	for (uint32_t i = 0; i < pipe->backend_cnt; i++)
+		if (pipe->backend[i].exec)
+			spw_exec_beat(pipe->backend[i].exec, pipe->backend[i].exec_ring);
 }
 
 /* ---- the slices ---- */
@@ -84,7 +84,7 @@ void pipe_housekeep(struct spw_pipe *pipe)
 		break;
 	case 1:
 		house_beats(pipe);
-		pipe_way_obey(pipe);
+		pipe_backend_follow(pipe);
 		break;
 	default:
 		spw_gring_clock(pipe->ring);

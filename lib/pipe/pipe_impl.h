@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What the files of the pipe share: pipe.c (the loop) calls pipe_house.c (housekeeping),
- * pipe_slow.c (slow batches) and pipe_way.c (another executor), always outside the common path.
+ * pipe_slow.c (slow batches) and pipe_backend.c (another executor), always outside the common path.
  */
 #ifndef PIPE_IMPL_H
 #define PIPE_IMPL_H
@@ -55,14 +55,13 @@ struct pipe_variant {
  * Thread: setup, owner. */
 const struct pipe_variant *pipe_variant_find(unsigned int flags);
 
-/* pipe_way.c. Purpose: takes the ways over from conf, and binds their rings; way 0 is in use then.
- * Thread: setup.
- * Errors: -EINVAL with a text. */
-int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
+/* pipe_backend.c. Purpose: takes the backends over from conf, and binds their rings; backend 0 is
+ * in use then. Thread: setup. Errors: -EINVAL with a text. */
+int pipe_backends_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
 
-/* pipe_way.c. Purpose: follows what the control thread asked for.
+/* pipe_backend.c. Purpose: follows what the control thread asked for.
  * Thread: owner, in housekeeping. */
-void pipe_way_obey(struct spw_pipe *pipe) SPW_COLD;
+void pipe_backend_follow(struct spw_pipe *pipe) SPW_COLD;
 
 /* pipe_slow.c. Purpose: samples the port's no-slot counter and notes a stretch in which it grew.
  * Thread: owner. */

@@ -9,7 +9,7 @@
  * executor has finished. It never waits: if the executor ring is full, the slots are returned to
  * the port at once and counted ring_full.
  *
- * A slot's life, and who owns the duty to return it:
+ * How a slot goes, and who owns the duty to return it:
  *
  *   pool ──> port ──rx_burst──> pipe ──push──> executor ──reap──> pipe ──release_burst──> port
  *            lends              owes it        only reads/writes  owes it └─tx_burst────> port
@@ -37,10 +37,10 @@
 extern "C" {
 #endif
 
-#define SPW_PIPE_WAY_MAX 5u
+#define SPW_PIPE_BACKEND_MAX 5u
 
-/* A way to hand frames over: an executor ring, and what the loop must know of its executor. */
-struct spw_pipe_way {
+/* A backend to hand frames over: an executor ring, and what the loop must know of its executor. */
+struct spw_pipe_backend {
 	struct spw_gring *ring;     /* spw_pipe_init binds it to the pool */
 	struct spw_exec *exec;      /* ring's executor; NULL: it needs no heartbeat */
 	uint16_t exec_ring;         /* ring's index in exec */
@@ -56,11 +56,11 @@ struct spw_pipe_way {
 struct spw_pipe_conf {
 	struct spw_port_queue *queue; /* set up; started before run */
 	const struct spw_pool *pool;  /* the queue's pool */
-	/* The ways that spw_pipe_ask may choose from; the loop begins with way[0]. */
-	struct spw_pipe_way way[SPW_PIPE_WAY_MAX];
-	uint32_t way_cnt; /* 1 .. SPW_PIPE_WAY_MAX */
-	uint16_t burst;   /* frames per poll at most, 1 .. SPW_BURST_MAX */
-	bool can_tx;      /* false: every echo is dropped, counted tx_down */
+	/* The backends that spw_pipe_ask may choose from; the loop begins with backend[0]. */
+	struct spw_pipe_backend backend[SPW_PIPE_BACKEND_MAX];
+	uint32_t backend_cnt; /* 1 .. SPW_PIPE_BACKEND_MAX */
+	uint16_t burst;       /* frames per poll at most, 1 .. SPW_BURST_MAX */
+	bool can_tx;          /* false: every echo is dropped, counted tx_down */
 	/* false: no stamps, stages or regimes; the loop is compiled without them */
 	bool record;
 	/* Frames carry NIC stamps: the map in nic_clock translates them. */
@@ -148,14 +148,15 @@ struct spw_pipe {
 	bool can_tx;
 	void (*drain_turn)(struct spw_pipe *pipe);
 	struct spw_clock_box *exec_clock, *nic_clock;
-	/* the ways (pipe_way.c); ring, turn, drain_turn and exec_clock are those of way[way_idx] */
-	struct spw_pipe_way way[SPW_PIPE_WAY_MAX];
-	uint32_t way_cnt;
-	uint32_t way_idx;        /* written by the owner, sampled by others */
-	uint32_t asked;          /* written by the control thread: see spw_pipe_ask */
-	unsigned int flags;      /* of the variant, without those of the way */
-	uint64_t way_change_tsc; /* since when it drains for another way */
-	uint64_t way_changes;    /* ways that were changed, written by the owner */
+	/* the backends (pipe_backend.c); ring, turn, drain_turn and exec_clock are those of
+	 * backend[backend_idx] */
+	struct spw_pipe_backend backend[SPW_PIPE_BACKEND_MAX];
+	uint32_t backend_cnt;
+	uint32_t backend_idx;     /* written by the owner, sampled by others */
+	uint32_t asked;           /* written by the control thread: see spw_pipe_ask */
+	unsigned int flags;       /* of the variant, without those of the backend */
+	uint64_t change_tsc;      /* since when it drains for another way */
+	uint64_t backend_changes; /* backends that were changed, written by the owner */
 	uint64_t drain_tsc;
 	uint64_t exec_busy;        /* executions of all settled batches, summed, executor clock */
 	uint64_t exec_last_end;    /* the latest end among them */
@@ -173,7 +174,7 @@ struct spw_pipe {
 	struct spw_rec rec;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
-/* ---- life ---- */
+/* ---- set-up, run, end ---- */
 
 /* Purpose: prepares pipe and chooses the variant of its loop.
  * Shape:   pipe is about 0.8 MiB, aligned to 128 bytes, best on the lcore's NUMA node.
@@ -238,26 +239,26 @@ bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out);
  * Thread:  control. */
 void spw_pipe_relaunched(struct spw_pipe *pipe, uint64_t from_tsc, uint64_t to_tsc);
 
-/* Purpose: asks the loop to poll at most `burst` frames at a time, and to use way[way]. The loop
- *          follows in its housekeeping: the burst counts at once; for another way it polls nothing
+/* Purpose: asks the loop to poll at most `burst` frames at a time, and to use backend[backend]. The
+ * loop follows in its housekeeping: the burst counts at once; for another way it polls nothing
  *          until the executor has finished what it has, for at most drain_tsc (then it goes on as
  *          before, and tries again when it is asked again).
  *
- *   control   ask(way 1)
- *   owner     way 0: poll, push ... │ settle ... until the ring is empty │ way 1: poll, push ...
- *   port      frames are taken      │ frames wait in the port            │ frames are taken
+ *   control   ask(backend 1)
+ *   owner     backend 0: poll, push ... │ settle ... until the ring is empty │ backend 1: poll,
+ * push ... port      frames are taken      │ frames wait in the port            │ frames are taken
  *
- * Shape:   way < way_cnt; burst 1 .. SPW_BURST_MAX. The last request counts.
- * Order:   Q1, Q2: what the caller did before (starting that way's executor) comes before the
+ * Shape:   backend < backend_cnt; burst 1 .. SPW_BURST_MAX. The last request counts.
+ * Order:   Q1, Q2: what the caller did before (starting that backend's executor) comes before the
  *          loop's first use of it.
  * Thread:  control. */
-void spw_pipe_ask(struct spw_pipe *pipe, uint32_t way, uint16_t burst);
+void spw_pipe_ask(struct spw_pipe *pipe, uint32_t backend, uint16_t burst);
 
-/* Returns: the way in use, and with which burst.
- * Order:   Q5, Q6: the loop touches the ring of the way before no more, so its executor may be
+/* Returns: the backend in use, and with which burst.
+ * Order:   Q5, Q6: the loop touches the ring of the backend before no more, so its executor may be
  *          stopped.
  * Thread:  any. */
-uint32_t spw_pipe_way(const struct spw_pipe *pipe, uint16_t *burst_out);
+uint32_t spw_pipe_backend(const struct spw_pipe *pipe, uint16_t *burst_out);
 
 /* The counters of one pipe, as spw_pipe_summary read them. */
 struct spw_pipe_summary {

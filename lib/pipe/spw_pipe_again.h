@@ -26,10 +26,10 @@ extern "C" {
  * Thread:  setup. */
 uint16_t spw_pipe_turn_again(struct spw_pipe *pipe);
 
-/* Purpose: from now on ring, clock and variant of the loop are those of way[idx].
+/* Purpose: from now on ring, clock and variant of the loop are those of backend[idx].
  * Shape:   no batch is under way.
  * Thread:  setup; owner. */
-void spw_pipe_way_use(struct spw_pipe *pipe, uint32_t idx);
+void spw_pipe_backend_use(struct spw_pipe *pipe, uint32_t idx);
 
 /* Purpose: judges described batches whose waiting time is over, at most four; with `all` every one,
  *          at once.

@@ -12,7 +12,7 @@
  *
  * A batch is described when it is sent: each gap that overlaps a part adds its ticks to that part
  * (held[part][hold]). It is judged at least wait_tsc later, because an executor reports a pause
- * only after it ends. So the ring of gaps must reach back at least as far as the life of a batch;
+ * only after it ends. So the ring of gaps must reach back at least as far as a batch lives;
  * pending[] is a ring of described batches, head at the newest, tail at the next to judge.
  */
 #include <string.h>

@@ -533,7 +533,7 @@ void spw_rec_view_round(struct spw_rec_view *view);
  *          Regimes and counters are sampled live.
  * Returns: false if the owner has not changed banks since the last call.
  * Order:   H3 and H4 of hist/spw_hist.h.
- * Thread:  owner (reader): one and the same for a recorder's whole life, until the lcore ended. */
+ * Thread:  owner (reader): one and the same for a recorder from its begin until the lcore ended. */
 bool spw_rec_collect(struct spw_rec *rec, struct spw_rec_view *view);
 
 /* Purpose: the same after the owner has ended: adds both banks.

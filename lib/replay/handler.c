@@ -44,9 +44,9 @@ int spw_replay_handler(struct spw_replay *r, const struct spw_handler *handler)
 	struct replay_handler *again;
 	uint32_t log2 = 0;
 
-	/* As many notes as the largest ring has places: the ways take turns, one at a time. */
-	for (uint32_t i = 0; i < lane->way_cnt; i++)
-		log2 = SPW_MAX(log2, lane->way[i].batch_log2);
+	/* As many notes as the largest ring has places: the backends take turns, one at a time. */
+	for (uint32_t i = 0; i < lane->backend_cnt; i++)
+		log2 = SPW_MAX(log2, lane->backend[i].batch_log2);
 	again = calloc(1, sizeof(*again) + ((size_t)1 << log2) * sizeof(struct note));
 	r->handler = again;
 	if (again)

@@ -86,10 +86,10 @@ static const struct spw_flight_state *window_state(const struct spw_replay *r, u
 }
 
 /* Puts a batch into the executor ring as it was pushed. */
-static void window_lead_in_put(struct spw_replay *r, uint32_t way,
+static void window_lead_in_put(struct spw_replay *r, uint32_t backend,
 			       const struct spw_flight_poll *poll)
 {
-	struct spw_gring_batch *batch = spw_gring_at(&r->ring[way], poll->seq);
+	struct spw_gring_batch *batch = spw_gring_at(&r->ring[backend], poll->seq);
 
 	memset(batch, 0, offsetof(struct spw_gring_batch, desc));
 	batch->seq = poll->seq;
@@ -125,7 +125,7 @@ static uint64_t window_lead_in(struct spw_replay *r, uint32_t at, uint32_t seg,
 			if (rec->kind != SPW_FLIGHT_POLL || rec->what & SPW_FLIGHT_SPILL ||
 			    poll->seq < from || poll->seq >= to)
 				continue;
-			window_lead_in_put(r, s->way, poll);
+			window_lead_in_put(r, s->backend, poll);
 			known = poll->seq == next ? known : poll->seq;
 			next = poll->seq + 1;
 		}
@@ -205,9 +205,9 @@ static void window_begin_ring(struct spw_gring *ring, const struct spw_flight_st
 	window_done_clear(ring);
 }
 
-void replay_way(struct spw_replay *r, const struct spw_flight_state *s)
+void replay_backend(struct spw_replay *r, const struct spw_flight_state *s)
 {
-	spw_pipe_way_use(r->pipe, s->way);
+	spw_pipe_backend_use(r->pipe, s->backend);
 	window_begin_ring(r->pipe->ring, s);
 	replay_clock(&r->pipe->rec, &s->clock);
 	r->elsewhere_frames = s->executed_frames - spw_gring_executed(r->pipe->ring);
@@ -218,7 +218,7 @@ static void window_begin(struct spw_replay *r)
 	const struct spw_flight_state *s = window_state(r, r->first);
 	struct spw_pipe *pipe = r->pipe;
 
-	replay_way(r, s);
+	replay_backend(r, s);
 	memcpy(&pipe->ledger, s->ledger, sizeof(s->ledger));
 	memcpy(pipe->bad, s->bad, sizeof(s->bad));
 	pipe->exec_busy = s->exec_busy;
@@ -247,21 +247,21 @@ static void *replay_zeroed(size_t bytes)
 	return at ? memset(at, 0, bytes) : NULL;
 }
 
-static int replay_ring_open(struct spw_gring *ring, const struct spw_flight_way *way)
+static int replay_ring_open(struct spw_gring *ring, const struct spw_flight_backend *backend)
 {
-	size_t cnt = (size_t)1 << way->batch_log2;
+	size_t cnt = (size_t)1 << backend->batch_log2;
 
 	*ring = (struct spw_gring){
 		.desc = replay_zeroed(cnt * SPW_GRING_FRAME_MAX * sizeof(*ring->desc)),
 		.done = replay_zeroed(cnt * sizeof(*ring->done)),
 		.pauses = replay_zeroed(sizeof(*ring->pauses)),
 		.batch = replay_zeroed(cnt * sizeof(*ring->batch)),
-		.unit_frames = replay_zeroed(way->unit_cnt * sizeof(*ring->unit_frames)),
+		.unit_frames = replay_zeroed(backend->unit_cnt * sizeof(*ring->unit_frames)),
 		.batch_mask = (uint32_t)cnt - 1,
-		.batch_log2 = way->batch_log2,
-		.unit_cnt = way->unit_cnt,
+		.batch_log2 = backend->batch_log2,
+		.unit_cnt = backend->unit_cnt,
 		.region_cnt = 1,
-		.share_log2 = way->share_log2,
+		.share_log2 = backend->share_log2,
 		.exec_now = replay_no_clock,
 	};
 	return ring->desc && ring->done && ring->pauses && ring->batch && ring->unit_frames
@@ -273,8 +273,8 @@ static int replay_rings_open(struct spw_replay *r, const struct spw_flight_lane 
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; i < lane->way_cnt && rc == 0; i++)
-		rc = replay_ring_open(&r->ring[i], &lane->way[i]);
+	for (uint32_t i = 0; i < lane->backend_cnt && rc == 0; i++)
+		rc = replay_ring_open(&r->ring[i], &lane->backend[i]);
 	return rc;
 }
 
@@ -295,7 +295,7 @@ static int replay_pipe_open(struct spw_replay *r, const struct spw_flight_lane *
 		.burst = SPW_BURST_MAX, /* never narrower than a POLL's frames; turn_poll */
 		.can_tx = lane->can_tx,
 		.record = true,
-		.way_cnt = lane->way_cnt,
+		.backend_cnt = lane->backend_cnt,
 		.nic_stamps = lane->turn_flags & SPW_PIPE_NIC_STAMPS,
 		.nic_frames = lane->turn_flags & SPW_PIPE_NIC_FRAMES,
 		.slow_tsc = lane->slow_tsc,
@@ -304,11 +304,11 @@ static int replay_pipe_open(struct spw_replay *r, const struct spw_flight_lane *
 		.queue_idx = lane->queue,
 	};
 
-	for (uint32_t i = 0; i < lane->way_cnt; i++)
-		conf.way[i] = (struct spw_pipe_way){
+	for (uint32_t i = 0; i < lane->backend_cnt; i++)
+		conf.backend[i] = (struct spw_pipe_backend){
 			.ring = &r->ring[i],
-			.learns = (enum spw_cause_exec)lane->way[i].learns,
-			.has_clock = lane->way[i].has_clock,
+			.learns = (enum spw_cause_exec)lane->backend[i].learns,
+			.has_clock = lane->backend[i].has_clock,
 		};
 	r->queue = (struct spw_port_queue){.rx_burst = replay_rx,
 					   .release_burst = replay_release,
@@ -346,7 +346,7 @@ void spw_replay_close(struct spw_replay *r)
 		return;
 	spw_port_raw_close(r->raw_reader);
 	replay_handler_close(r->handler);
-	for (uint32_t i = 0; i < SPW_PIPE_WAY_MAX; i++)
+	for (uint32_t i = 0; i < SPW_PIPE_BACKEND_MAX; i++)
 		replay_ring_close(&r->ring[i]);
 	free(r->pipe);
 	free(r);

@@ -169,17 +169,17 @@ static int replay_backend_take(struct spw_replay *r, const struct spw_flight_sta
 		return spw_err(EPROTO,
 			       "batch %" PRIu64 ": the executor was changed while it was in flight",
 			       ring->retired_seq);
-	replay_way(r, s);
+	replay_backend(r, s);
 	r->known_seq = 0;
-	r->result.way_changes++;
+	r->result.backend_changes++;
 	return 0;
 }
 
-/* The counters at the end of a segment, or where the way changes. */
+/* The counters at the end of a segment, or where the backend changes. */
 static int replay_state(struct spw_replay *r, const struct spw_flight_state *s)
 {
 	const struct spw_pipe *pipe = r->pipe;
-	const bool same = s->way == pipe->way_idx;
+	const bool same = s->backend == pipe->backend_idx;
 
 	r->result.states++;
 	r->result.ledger_differs += memcmp(&pipe->ledger, s->ledger, sizeof(s->ledger)) ||

@@ -15,8 +15,8 @@
 
 struct spw_replay {
 	struct spw_pipe *pipe;
-	struct spw_gring ring[SPW_PIPE_WAY_MAX]; /* by way; the one in use is pipe->ring */
-	uint64_t elsewhere_frames;               /* counted by the executors not in use */
+	struct spw_gring ring[SPW_PIPE_BACKEND_MAX]; /* by backend; the one in use is pipe->ring */
+	uint64_t elsewhere_frames;                   /* counted by the executors not in use */
 	struct spw_port_queue queue;
 	struct spw_pool pool;
 	const struct spw_flight_read_lane *lane;
@@ -26,8 +26,8 @@ struct spw_replay {
 	uint32_t sent;                          /* what tx_burst takes */
 	uint64_t script[SCRIPT_CNT];
 	uint32_t first;     /* the window's first segment */
-	uint64_t known_seq; /* batches of the window's first way before it are in flight, and their
-			       POLLs are not there; 0 once that way was left */
+	uint64_t known_seq; /* batches of the window's first backend before it are in flight, and
+			       their POLLs are not there; 0 once that backend was left */
 	struct spw_replay_result result;
 };
 
@@ -55,8 +55,8 @@ void replay_handler_snap(struct spw_replay *r, const struct spw_flight_rec *snap
 void replay_handler_done(struct spw_replay *r, uint64_t seq);
 void replay_handler_close(struct replay_handler *handler);
 
-/* open.c. Purpose: from a STATE on, the way that it names, its ring and its clock. */
-void replay_way(struct spw_replay *r, const struct spw_flight_state *s);
+/* open.c. Purpose: from a STATE on, the backend that it names, its ring and its clock. */
+void replay_backend(struct spw_replay *r, const struct spw_flight_state *s);
 
 /* replay.c. Purpose: the clock maps from here on. */
 void replay_clock(struct spw_rec *rec, const struct spw_flight_clock *clock);

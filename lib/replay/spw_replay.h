@@ -8,7 +8,7 @@
  *        ── POLL ──► port queue   rx_burst lends the recorded frames
  *        ── DONE ──► completions  reap decodes the recorded words; tx_burst takes as many
  *        ── stamps ► spw_rec.script                                        │
- *        ── STATE ─► the way: which executor ring the records after it are of
+ *        ── STATE ─► the backend: which executor ring the records after it are of
  *        ── GAP, DRY, CLOCK, JUDGED: what the machine did                  ▼
  *                                                     spw_pipe_turn_again: ledger, causes, worst
  *
@@ -35,9 +35,9 @@ struct spw_replay_result {
 	uint64_t before;        /* judgements of batches that were described before the window */
 	uint64_t states;        /* segments' ends at which the counters were compared */
 	uint64_t ledger_differs;
-	uint64_t way_changes; /* to another executor */
-	uint64_t unjudged;    /* described, but the recording ends before their judgement */
-	uint64_t lead_in;     /* batches that were in the executor when the window began */
+	uint64_t backend_changes; /* to another executor */
+	uint64_t unjudged;        /* described, but the recording ends before their judgement */
+	uint64_t lead_in;         /* batches that were in the executor when the window began */
 	uint64_t unknown;     /* of them: pushed before the recording; counted, but not judged */
 	uint64_t skipped;     /* segments before the window, which serve the lead-in */
 	uint64_t raw_bursts;  /* bursts whose raw completions were read again */

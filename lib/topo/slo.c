@@ -23,7 +23,7 @@ int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf)
 	if (!conf->limit_ns || !conf->ppm || conf->ppm >= 1000000)
 		return spw_err(EINVAL, "objective: a time and a share of frames below all, such as "
 				       "20us@p99.9");
-	if (!conf->backend_cnt || conf->backend_cnt > SPW_PIPE_WAY_MAX || !conf->burst ||
+	if (!conf->backend_cnt || conf->backend_cnt > SPW_PIPE_BACKEND_MAX || !conf->burst ||
 	    conf->burst > SPW_BURST_MAX)
 		return spw_err(EINVAL, "objective: %u executors, burst %u", conf->backend_cnt,
 			       conf->burst);

@@ -40,14 +40,15 @@ extern "C" {
 #endif
 
 #define SPW_SLO_BURST_CNT   3u
-#define SPW_SLO_SETTING_MAX (SPW_PIPE_WAY_MAX * SPW_SLO_BURST_CNT)
+#define SPW_SLO_SETTING_MAX (SPW_PIPE_BACKEND_MAX * SPW_SLO_BURST_CNT)
 #define SPW_SLO_LOAD_CNT    64u /* half powers of 2 of frames a second */
 
 struct spw_slo_conf {
-	uint64_t limit_ns;    /* the objective: */
-	uint32_t ppm;         /* so many frames of a million take at most limit_ns */
-	uint32_t backend_cnt; /* executors, cheapest first, 1 .. SPW_PIPE_WAY_MAX; 0 is in use */
-	uint16_t burst;       /* the largest, in use at first: 1 .. SPW_BURST_MAX */
+	uint64_t limit_ns; /* the objective: */
+	uint32_t ppm;      /* so many frames of a million take at most limit_ns */
+	uint32_t
+		backend_cnt; /* executors, cheapest first, 1 .. SPW_PIPE_BACKEND_MAX; 0 is in use */
+	uint16_t burst;      /* the largest, in use at first: 1 .. SPW_BURST_MAX */
 };
 
 /* What a run may choose from. */
@@ -61,7 +62,7 @@ struct spw_slo_machine {
 
 /* Purpose: the executors of a run with an objective, cheapest first: what takes more cores, and
  *          then what takes more of the GPU, comes later.
- * Shape:   backend_out: room for SPW_PIPE_WAY_MAX.
+ * Shape:   backend_out: room for SPW_PIPE_BACKEND_MAX.
  * Returns: how many; 0: nothing can run here.
  * Thread:  any. */
 uint32_t spw_slo_backends(const struct spw_slo_machine *machine, struct spw_topo_exec *backend_out);

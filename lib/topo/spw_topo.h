@@ -86,8 +86,8 @@ struct spw_topo_conf {
 		 * and read the same memory; one of the others that this machine cannot do is left
 		 * out.
 		 */
-		struct spw_topo_exec backend[SPW_PIPE_WAY_MAX];
-		uint32_t backend_cnt;              /* 1 .. SPW_PIPE_WAY_MAX */
+		struct spw_topo_exec backend[SPW_PIPE_BACKEND_MAX];
+		uint32_t backend_cnt;              /* 1 .. SPW_PIPE_BACKEND_MAX */
 		const struct spw_handler *handler; /* outlives the topology */
 		const int *cpu;           /* [lane_cnt], outlives the topology; NULL: none pinned */
 		uint32_t batch_cnt;       /* per ring, a power of 2; 0: the backend's choice */
@@ -149,7 +149,7 @@ struct spw_topo {
 	struct spw_topo_lane *lane[SPW_TOPO_LANE_MAX];
 	uint32_t lane_cnt;
 	struct spw_topo_backend
-		backend[SPW_PIPE_WAY_MAX]; /* conf.exec.backend, less what was left out */
+		backend[SPW_PIPE_BACKEND_MAX]; /* conf.exec.backend, less what was left out */
 	uint32_t backend_cnt;
 	struct spw_clock_feed nic_clock[SPW_PORT_MAX]; /* by port */
 };

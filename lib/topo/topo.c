@@ -199,8 +199,8 @@ static int topo_executors_open(struct spw_topo *topo)
 	const uint32_t cnt = topo->conf.exec.backend_cnt;
 	int rc = 0;
 
-	if (cnt < 1 || cnt > SPW_PIPE_WAY_MAX)
-		return spw_err(EINVAL, "%u executors: use 1 .. %u", cnt, SPW_PIPE_WAY_MAX);
+	if (cnt < 1 || cnt > SPW_PIPE_BACKEND_MAX)
+		return spw_err(EINVAL, "%u executors: use 1 .. %u", cnt, SPW_PIPE_BACKEND_MAX);
 	for (uint32_t w = 0; w < cnt && rc == 0; w++) {
 		struct spw_topo_backend *backend = &topo->backend[topo->backend_cnt++];
 
@@ -236,12 +236,12 @@ static uint64_t topo_ticks_or(const struct spw_topo *topo, uint64_t ns, uint64_t
 	return spw_tsc_from_ns(&topo->conf.tsc, ns ? ns : default_ns);
 }
 
-static struct spw_pipe_way topo_pipe_backend(struct spw_topo *topo, uint32_t w, uint32_t lane)
+static struct spw_pipe_backend topo_pipe_backend(struct spw_topo *topo, uint32_t w, uint32_t lane)
 {
 	struct spw_topo_backend *backend = &topo->backend[w];
 	const bool cpu = backend->kind == SPW_EXEC_CPU;
 
-	return (struct spw_pipe_way){
+	return (struct spw_pipe_backend){
 		.ring = spw_exec_ring(backend->exec, (uint16_t)lane),
 		.exec = backend->exec,
 		.exec_ring = (uint16_t)lane,
@@ -259,7 +259,7 @@ static int topo_pipe_open(struct spw_topo *topo, uint32_t i)
 	struct spw_pipe_conf pc = {
 		.queue = &lane->port->queue[lane->conf.queue],
 		.pool = &lane->pool,
-		.way_cnt = topo->backend_cnt,
+		.backend_cnt = topo->backend_cnt,
 		.burst = topo->conf.pipe.burst,
 		.can_tx = lane->port->caps.can_tx,
 		.record = topo->conf.pipe.record,
@@ -280,7 +280,7 @@ static int topo_pipe_open(struct spw_topo *topo, uint32_t i)
 	};
 
 	for (uint32_t w = 0; w < topo->backend_cnt; w++)
-		pc.way[w] = topo_pipe_backend(topo, w, i);
+		pc.backend[w] = topo_pipe_backend(topo, w, i);
 	return spw_pipe_init(&lane->pipe, &pc);
 }
 
@@ -370,7 +370,7 @@ bool spw_topo_uses(const struct spw_topo *topo, uint32_t backend)
 	uint16_t burst;
 
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		if (spw_pipe_way(&topo->lane[i]->pipe, &burst) != backend)
+		if (spw_pipe_backend(&topo->lane[i]->pipe, &burst) != backend)
 			return false;
 	return true;
 }

@@ -25,7 +25,7 @@ SPW_INLINE bool topo_conf_is_gpu(const struct spw_topo_conf *conf)
 {
 	bool gpu = false;
 
-	for (uint32_t w = 0; w < conf->exec.backend_cnt && w < SPW_PIPE_WAY_MAX; w++)
+	for (uint32_t w = 0; w < conf->exec.backend_cnt && w < SPW_PIPE_BACKEND_MAX; w++)
 		gpu |= conf->exec.backend[w].kind >= SPW_EXEC_CUDA_PERSISTENT;
 	return gpu;
 }

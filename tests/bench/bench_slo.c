@@ -30,8 +30,8 @@
 struct slo_bench {
 	struct spw_tsc tsc;
 	const struct spw_handler *handler;
-	struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
-	uint32_t way_cnt, rounds;
+	struct spw_topo_exec backend[SPW_PIPE_BACKEND_MAX];
+	uint32_t backend_cnt, rounds;
 	uint64_t limit_ns, fixed_ns, learn_ns;
 	uint32_t ppm; /* of the percentile that is compared */
 	char point[16];
@@ -67,9 +67,9 @@ static void *lane_main(void *arg)
 	return NULL;
 }
 
-/* Executors way[0 .. way_cnt - 1]; the lane begins with the first. */
+/* Executors backend[0 .. backend_cnt - 1]; the lane begins with the first. */
 static int lane_open(const struct slo_bench *b, struct lane *lane, uint64_t pps,
-		     const struct spw_topo_exec *way, uint32_t way_cnt, uint16_t burst)
+		     const struct spw_topo_exec *backend, uint32_t backend_cnt, uint16_t burst)
 {
 	struct spw_topo_conf conf = {
 		.tsc = b->tsc,
@@ -78,14 +78,14 @@ static int lane_open(const struct slo_bench *b, struct lane *lane, uint64_t pps,
 		.lane[0] = {.numa_node = -1},
 		.lane_cnt = 1,
 		.memory = {.kind = SPW_MEM_AUTO, .slots = 8192, .slot_bytes = 2048},
-		.exec = {.backend_cnt = way_cnt, .handler = b->handler, .cpu = &b->exec_cpu},
+		.exec = {.backend_cnt = backend_cnt, .handler = b->handler, .cpu = &b->exec_cpu},
 		.pipe = {.burst = burst, .record = true, .nic_frames = true},
 	};
 	char spec[64];
 	int rc;
 
 	memset(lane, 0, sizeof(*lane));
-	memcpy(conf.exec.backend, way, way_cnt * sizeof(*way));
+	memcpy(conf.exec.backend, backend, backend_cnt * sizeof(*backend));
 	lane->cpu = b->lane_cpu;
 	snprintf(spec, sizeof(spec), "null:size=64,rate=%lu", (unsigned long)pps);
 	rc = spw_port_spec_parse(spec, &lane->spec);
@@ -160,11 +160,11 @@ static int measure(struct slo_bench *b, struct lane *lane, struct spw_slo_watch 
 
 /* ---- cases ---- */
 
-static int run_fixed(struct slo_bench *b, uint64_t pps, uint32_t way, uint16_t burst,
+static int run_fixed(struct slo_bench *b, uint64_t pps, uint32_t backend, uint16_t burst,
 		     uint32_t round, struct slo_case *c)
 {
 	struct lane lane;
-	int rc = lane_open(b, &lane, pps, &b->way[way], 1, burst);
+	int rc = lane_open(b, &lane, pps, &b->backend[backend], 1, burst);
 
 	if (rc < 0)
 		return rc;
@@ -181,7 +181,7 @@ static int run_slo(struct slo_bench *b, uint64_t pps, uint32_t round, struct slo
 	struct spw_slo_conf conf = {b->limit_ns, b->ppm, 0, SPW_BURST_MAX};
 	struct spw_slo_setting now;
 	struct lane lane;
-	int rc = lane_open(b, &lane, pps, b->way, b->way_cnt, SPW_BURST_MAX);
+	int rc = lane_open(b, &lane, pps, b->backend, b->backend_cnt, SPW_BURST_MAX);
 
 	if (rc < 0)
 		return rc;
@@ -223,7 +223,7 @@ static int one_load(struct slo_bench *b, uint64_t pps, struct spw_bench_out *out
 
 	for (uint32_t r = 0; r < b->rounds && rc == 0; r++) {
 		cnt = 0;
-		for (uint32_t w = 0; w < b->way_cnt; w++)
+		for (uint32_t w = 0; w < b->backend_cnt; w++)
 			for (uint16_t burst = SPW_BURST_MAX; burst >= 4 && rc == 0; burst /= 4)
 				rc = run_fixed(b, pps, w, burst, r, &c[cnt++]);
 		rc = rc < 0 ? rc : run_slo(b, pps, r, &c[cnt]);
@@ -257,7 +257,7 @@ static int cores_choose(struct slo_bench *b)
 	return cnt;
 }
 
-static void ways_choose(struct slo_bench *b, int cores)
+static void backends_choose(struct slo_bench *b, int cores)
 {
 	const struct spw_slo_machine machine = {
 		.cpu_reads = true,
@@ -265,7 +265,7 @@ static void ways_choose(struct slo_bench *b, int cores)
 		.gpu = spw_exec_check(SPW_EXEC_CUDA_PERSISTENT, spw_handler_builtin(0), 1) == 0,
 	};
 
-	b->way_cnt = spw_slo_backends(&machine, b->way);
+	b->backend_cnt = spw_slo_backends(&machine, b->backend);
 }
 
 static int usage(int status)
@@ -284,7 +284,7 @@ static int run(struct slo_bench *b, const char *handler, struct spw_bench_out *o
 	static const uint64_t loads[] = {10000, 100000, 1000000, 5000000};
 	int rc = spw_tsc_calibrate(100, &b->tsc);
 
-	b->learn_ns = (uint64_t)SPW_SLO_BURST_CNT * b->way_cnt * 400000000 + 2 * b->fixed_ns;
+	b->learn_ns = (uint64_t)SPW_SLO_BURST_CNT * b->backend_cnt * 400000000 + 2 * b->fixed_ns;
 	rc = rc < 0 ? rc : spw_handler_open(handler, &b->handler);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(loads) && rc == 0; i++)
 		rc = one_load(b, loads[i], out);
@@ -332,7 +332,7 @@ int spw_bench_slo(int argc, char **argv, struct spw_bench_out *out)
 		return 2;
 	spw_rec_view_init(b.view);
 	spw_log_sink_set(NULL, NULL); /* each case would report its memory again */
-	ways_choose(&b, cores_choose(&b));
+	backends_choose(&b, cores_choose(&b));
 	status = run(&b, handler, out);
 	free(b.view);
 	return status;

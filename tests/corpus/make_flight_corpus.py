@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """make_flight_corpus.py SPINWIRE FOLDER TEST...: short recordings for fuzz_flight, made by spinwire itself, by
-mlx5_record_test those with raw CQEs, by pipe_way_test one with two executors: each kind of record is in one."""
+mlx5_record_test those with raw CQEs, by pipe_backend_test one with two executors: each kind of record is in one."""
 import os
 import subprocess
 import sys

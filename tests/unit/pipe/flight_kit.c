@@ -29,9 +29,9 @@ struct spw_pipe_conf flight_conf(struct spw_pipe_conf conf)
 	conf.flight = &flight;
 	conf.slow_tsc = 20000;
 	conf.slow_wait_tsc = 10000;
-	for (uint32_t i = 0; i < SPW_PIPE_WAY_MAX; i++)
-		if (!conf.way[i].learns)
-			conf.way[i].learns = SPW_CAUSE_EXEC_POLLS;
+	for (uint32_t i = 0; i < SPW_PIPE_BACKEND_MAX; i++)
+		if (!conf.backend[i].learns)
+			conf.backend[i].learns = SPW_CAUSE_EXEC_POLLS;
 	return conf;
 }
 

@@ -23,7 +23,8 @@ extern struct spw_flight flight; /* aligned, and too large for a stack under a s
 
 /* Purpose: a name of this process's own. */
 void flight_file_name(char *path, size_t bytes, const char *name);
-/* Purpose: conf with the recorder; ways that do not say how they learn of a batch poll for it. */
+/* Purpose: conf with the recorder; backends that do not say how they learn of a batch poll for it.
+ */
 struct spw_pipe_conf flight_conf(struct spw_pipe_conf conf);
 /* Purpose: what the recorder has frozen, as a file. */
 void flight_file_write(const struct rig *rig, const char *path);

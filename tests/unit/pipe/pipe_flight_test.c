@@ -52,7 +52,7 @@ static void test_runs_again(void **state)
 	whole_run("null:size=64", "echo", SPW_EXEC_INLINE,
 		  (struct spw_pipe_conf){.frames_max = 60001,
 					 .can_tx = true,
-					 .way[0].learns = SPW_CAUSE_EXEC_INLINE},
+					 .backend[0].learns = SPW_CAUSE_EXEC_INLINE},
 		  SPW_BURST_MAX);
 	whole_run("null:size=64,stamps=1", "echo", SPW_EXEC_CPU,
 		  (struct spw_pipe_conf){.frames_max = 60000,
@@ -67,10 +67,10 @@ static void test_runs_again(void **state)
 static void test_runs_losses_again(void **state)
 {
 	(void)state;
-	whole_run(
-		"null:size=128,bad=checksum,bad_every=7,pattern=crc", "crc32c", SPW_EXEC_INLINE,
-		(struct spw_pipe_conf){.frames_max = 20000, .way[0].learns = SPW_CAUSE_EXEC_INLINE},
-		SPW_BURST_MAX);
+	whole_run("null:size=128,bad=checksum,bad_every=7,pattern=crc", "crc32c", SPW_EXEC_INLINE,
+		  (struct spw_pipe_conf){.frames_max = 20000,
+					 .backend[0].learns = SPW_CAUSE_EXEC_INLINE},
+		  SPW_BURST_MAX);
 	whole_run("null:size=64", "echo", SPW_EXEC_CPU,
 		  (struct spw_pipe_conf){.frames_max = 20000, .can_tx = true}, 10);
 	whole_run("null:size=64", "echo", SPW_EXEC_CPU, (struct spw_pipe_conf){.frames_max = 20000},
@@ -90,8 +90,8 @@ static void test_changed_burst(void **state)
 	flight_file_name(path, sizeof(path), "burst");
 	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
 	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
-	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.can_tx = true,
-							  .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){
+			       .can_tx = true, .backend[0].learns = SPW_CAUSE_EXEC_INLINE}));
 	spw_pipe_begin(rig.pipe);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(burst); i++) {
 		spw_pipe_ask(rig.pipe, 0, burst[i]);
@@ -175,7 +175,7 @@ static void test_idle_clock(void **state)
 	struct spw_pipe_conf conf = {.can_tx = true,
 				     .nic_stamps = true,
 				     .nic_clock = &box,
-				     .way[0].learns = SPW_CAUSE_EXEC_INLINE};
+				     .backend[0].learns = SPW_CAUSE_EXEC_INLINE};
 	struct spw_clock_map map;
 	struct outcome out;
 	struct spw_ledger ledger;
@@ -234,8 +234,8 @@ static void test_frozen_for_long(void **state)
 	flight_file_name(path, sizeof(path), "frozen");
 	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
 	rig_open(&rig, "null:size=64", "null", SPW_EXEC_INLINE, 64);
-	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.burst = 1,
-							  .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){
+			       .burst = 1, .backend[0].learns = SPW_CAUSE_EXEC_INLINE}));
 	assert_int_equal(pthread_create(&thread, NULL, run_pipe, &rig), 0);
 	polled(&rig, 100000);
 	spw_flight_ask(&flight);
@@ -270,9 +270,10 @@ static uint8_t *short_file(const char *path, size_t *bytes_out)
 
 	assert_int_equal(spw_flight_open(&flight, SMALL, 16, -1), 0);
 	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
-	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.frames_max = 300,
-							  .can_tx = true,
-							  .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	rig_pipe(&rig,
+		 flight_conf((struct spw_pipe_conf){.frames_max = 300,
+						    .can_tx = true,
+						    .backend[0].learns = SPW_CAUSE_EXEC_INLINE}));
 	spw_pipe_run(rig.pipe, &rig.stop);
 	spw_flight_freeze(&flight);
 	flight_file_write(&rig, path);
@@ -381,10 +382,11 @@ static void test_killed_while_writing(void **state)
 	flight_file_name(path, sizeof(path), "killed");
 	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
 	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
-	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.frames_max = 100000,
-							  .burst = 4,
-							  .can_tx = true,
-							  .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	rig_pipe(&rig,
+		 flight_conf((struct spw_pipe_conf){.frames_max = 100000,
+						    .burst = 4,
+						    .can_tx = true,
+						    .backend[0].learns = SPW_CAUSE_EXEC_INLINE}));
 	spw_pipe_run(rig.pipe, &rig.stop);
 	spw_flight_freeze(&flight);
 	flight_file_write(&rig, path);

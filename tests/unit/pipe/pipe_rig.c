@@ -100,12 +100,12 @@ void rig_pipe(struct rig *rig, struct spw_pipe_conf conf)
 {
 	conf.queue = &rig->queue;
 	conf.pool = &rig->pool;
-	conf.way[0].ring = spw_exec_ring(rig->exec, 0);
-	conf.way[0].exec = rig->exec;
-	conf.way_cnt = 1 + rig->also_cnt;
+	conf.backend[0].ring = spw_exec_ring(rig->exec, 0);
+	conf.backend[0].exec = rig->exec;
+	conf.backend_cnt = 1 + rig->also_cnt;
 	for (uint32_t i = 0; i < rig->also_cnt; i++) {
-		conf.way[1 + i].ring = spw_exec_ring(rig->also[i], 0);
-		conf.way[1 + i].exec = rig->also[i];
+		conf.backend[1 + i].ring = spw_exec_ring(rig->also[i], 0);
+		conf.backend[1 + i].exec = rig->also[i];
 	}
 	conf.burst = conf.burst ? conf.burst : SPW_BURST_MAX;
 	conf.drain_tsc = conf.drain_tsc ? conf.drain_tsc : 20000000000ull;

@@ -20,7 +20,7 @@ struct rig {
 	struct spw_pool pool;
 	struct spw_port *port;
 	struct spw_exec *exec;
-	struct spw_exec *also[SPW_PIPE_WAY_MAX - 1]; /* the other ways of the pipe */
+	struct spw_exec *also[SPW_PIPE_BACKEND_MAX - 1]; /* the other backends of the pipe */
 	uint32_t also_cnt;
 	const struct spw_handler *handler;
 	struct spw_pipe *pipe;

@@ -231,7 +231,7 @@ static void test_refuses(void **state)
 	struct spw_gring ring = {0};
 	struct spw_pool pool = {0};
 	struct spw_pipe_conf conf = {
-		.queue = &queue, .pool = &pool, .way = {{.ring = &ring}}, .way_cnt = 1};
+		.queue = &queue, .pool = &pool, .backend = {{.ring = &ring}}, .backend_cnt = 1};
 
 	(void)state;
 	assert_int_equal(spw_pipe_init(pipe, &(struct spw_pipe_conf){.burst = 1}), -EINVAL);
@@ -241,11 +241,11 @@ static void test_refuses(void **state)
 	assert_int_equal(spw_pipe_init(pipe, &conf), -EINVAL);
 	assert_non_null(strstr(spw_err_text(), "burst"));
 	conf.burst = 1;
-	conf.way_cnt = SPW_PIPE_WAY_MAX + 1;
+	conf.backend_cnt = SPW_PIPE_BACKEND_MAX + 1;
 	assert_int_equal(spw_pipe_init(pipe, &conf), -EINVAL);
-	conf.way_cnt = 2; /* and the second has no ring */
+	conf.backend_cnt = 2; /* and the second has no ring */
 	assert_int_equal(spw_pipe_init(pipe, &conf), -EINVAL);
-	assert_non_null(strstr(spw_err_text(), "way 1"));
+	assert_non_null(strstr(spw_err_text(), "backend 1"));
 	free(pipe);
 }
 
@@ -266,11 +266,11 @@ static void test_variants(void **state)
 			.queue = &queue,
 			.pool = &pool,
 			.burst = 1,
-			.way = {{.ring = &ring[0]},
-				{.ring = &ring[1],
-				 .learns = i & 1 ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_GPU,
-				 .has_clock = i & 2}},
-			.way_cnt = 2,
+			.backend = {{.ring = &ring[0]},
+				    {.ring = &ring[1],
+				     .learns = i & 1 ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_GPU,
+				     .has_clock = i & 2}},
+			.backend_cnt = 2,
 			.record = record,
 			.nic_stamps = i & 8,
 			.nic_frames = i & 16,

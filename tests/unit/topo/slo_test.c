@@ -222,7 +222,7 @@ static void loads_in_turn(void **state SPW_UNUSED)
 
 static void backends_are_named(const struct spw_slo_machine *machine, const char *want)
 {
-	struct spw_topo_exec backend[SPW_PIPE_WAY_MAX];
+	struct spw_topo_exec backend[SPW_PIPE_BACKEND_MAX];
 	const uint32_t cnt = spw_slo_backends(machine, backend);
 	char got[160] = "";
 

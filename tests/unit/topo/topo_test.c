@@ -195,7 +195,7 @@ static void ways(void **state SPW_UNUSED)
 	rig.conf.exec.backend_cnt = 0;
 	open_refuses(&rig, -EINVAL, "0 executors: use 1 .. 5");
 	rig_init(&rig);
-	rig.conf.exec.backend_cnt = SPW_PIPE_WAY_MAX + 1;
+	rig.conf.exec.backend_cnt = SPW_PIPE_BACKEND_MAX + 1;
 	open_refuses(&rig, -EINVAL, "6 executors: use 1 .. 5");
 	rig_init(&rig);
 	handler = rig.conf.exec.handler;

@@ -29,7 +29,7 @@
 
 struct ways {
 	const char *port;
-	struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
+	struct spw_topo_exec way[SPW_PIPE_BACKEND_MAX];
 	uint32_t cnt;
 };
 
@@ -142,7 +142,7 @@ static void follow(struct rig *rig, uint32_t way, uint16_t burst)
 	while (spw_topo_frames(&rig->topo) == frames && naps++ < NAPS_MAX)
 		nap(rig);
 	assert_true(spw_topo_uses(&rig->topo, way));
-	spw_pipe_way(&rig->topo.lane[0]->pipe, &now);
+	spw_pipe_backend(&rig->topo.lane[0]->pipe, &now);
 	assert_int_equal(now, burst);
 	if (rig->rests)
 		rest(rig, way);
@@ -177,7 +177,7 @@ static void changes(const struct ways *ways, bool record, bool rests)
 		follow(&rig, i % ways->cnt, (uint16_t)(1 + i % SPW_BURST_MAX));
 	spw_thr_store_rlx(&rig.stop, 1);
 	pthread_join(thread, NULL);
-	assert_int_equal(rig.topo.lane[0]->pipe.way_changes, CHANGES);
+	assert_int_equal(rig.topo.lane[0]->pipe.backend_changes, CHANGES);
 	assert_int_equal(spw_topo_stop(&rig.topo, 5000, &end), 0);
 	assert_int_equal(end.lost_frames, 0);
 	spw_topo_stat(&rig.topo, &stat);

@@ -37,8 +37,8 @@ static inline struct spw_pipe *hand_pipe(struct hand *h, struct spw_exec *exec,
 
 	conf.queue = &h->pq;
 	conf.pool = &h->pool;
-	conf.way_cnt = 1;
-	conf.way[0] = (struct spw_pipe_way){
+	conf.backend_cnt = 1;
+	conf.backend[0] = (struct spw_pipe_backend){
 		.ring = spw_exec_ring(exec, 0), .exec = exec, .learns = SPW_CAUSE_EXEC_INLINE};
 	conf.drain_tsc = 20000000000ull;
 	assert_non_null(pipe);

@@ -3,8 +3,8 @@
  *
  * A pipe with several executors: a change that is given up leaves everything as it was; a recording
  * says which executor had each batch, so that a run with changes comes out the same again, whole or
- * from its middle, where the window begins with batches under way. pipe_way_test FOLDER writes a
- * recording for the corpus of fuzz_flight instead (tests/corpus/make_flight_corpus.py).
+ * from its middle, where the window begins with batches under way. pipe_backend_test FOLDER writes
+ * a recording for the corpus of fuzz_flight instead (tests/corpus/make_flight_corpus.py).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -43,12 +43,12 @@ static void test_given_up(void **state)
 	busy = rig.pipe->exec_busy;
 	end = rig.pipe->exec_last_end;
 	spw_pipe_ask(rig.pipe, 1, SPW_BURST_MAX);
-	while (!rig.pipe->way_change_tsc) /* until it tries */
+	while (!rig.pipe->change_tsc) /* until it tries */
 		spw_pipe_run_once(rig.pipe);
 	while (!spw_pipe_run_once(rig.pipe)) /* and polls again */
 		;
-	assert_int_equal(rig.pipe->way_idx, 0);
-	assert_int_equal(rig.pipe->way_changes, 0);
+	assert_int_equal(rig.pipe->backend_idx, 0);
+	assert_int_equal(rig.pipe->backend_changes, 0);
 	assert_true(busy > 0 && end > 0);
 	assert_int_equal(rig.pipe->exec_busy, busy);
 	assert_int_equal(rig.pipe->exec_last_end, end);
@@ -95,25 +95,25 @@ static void box_fill(void)
 	spw_clock_box_put(&box, &map);
 }
 
-static struct spw_pipe_way way_open(struct rig *rig, enum also also, uint32_t batches)
+static struct spw_pipe_backend backend_open(struct rig *rig, enum also also, uint32_t batches)
 {
-	struct spw_pipe_way way = {.has_clock = also == CLOCK,
-				   .clock = also == CLOCK ? &box : NULL};
+	struct spw_pipe_backend backend = {.has_clock = also == CLOCK,
+					   .clock = also == CLOCK ? &box : NULL};
 	struct spw_gring *ring;
 
 	rig_also(rig, SPW_EXEC_INLINE, batches);
 	ring = spw_exec_ring(rig->also[rig->also_cnt - 1], 0);
 	if (also == INLINE)
-		way.learns = SPW_CAUSE_EXEC_INLINE;
+		backend.learns = SPW_CAUSE_EXEC_INLINE;
 	else
 		ring->kick = kick_late;
 	if (also == CLOCK)
 		ring->exec_now = far_now;
-	return way;
+	return backend;
 }
 
-/* Way 0 is late; the others are as stated. Rings of different sizes, each numbering from 0. */
-static void ways_open(struct rig *rig, const enum also also[SPW_PIPE_WAY_MAX - 1])
+/* Backend 0 is late; the others are as stated. Rings of different sizes, each numbering from 0. */
+static void backends_open(struct rig *rig, const enum also also[SPW_PIPE_BACKEND_MAX - 1])
 {
 	struct spw_pipe_conf conf = {.can_tx = true};
 
@@ -122,8 +122,8 @@ static void ways_open(struct rig *rig, const enum also also[SPW_PIPE_WAY_MAX - 1
 	kick_now = spw_exec_ring(rig->exec, 0)->kick;
 	spw_exec_ring(rig->exec, 0)->kick = kick_late;
 	box_fill();
-	for (uint32_t i = 0; i < SPW_PIPE_WAY_MAX - 1 && also[i]; i++)
-		conf.way[1 + i] = way_open(rig, also[i], 8u << i);
+	for (uint32_t i = 0; i < SPW_PIPE_BACKEND_MAX - 1 && also[i]; i++)
+		conf.backend[1 + i] = backend_open(rig, also[i], 8u << i);
 	conf = flight_conf(conf);
 	conf.slow_tsc = 8; /* every batch is slow: each is described, judged and compared */
 	rig_pipe(rig, conf);
@@ -137,13 +137,13 @@ static uint16_t turn(struct rig *rig)
 	return spw_pipe_run_once(rig->pipe);
 }
 
-/* The next way, and some turns with it: more than LATE, so that LATE batches are under way. */
+/* The next backend, and some turns with it: more than LATE, so that LATE batches are under way. */
 static void change(struct rig *rig, uint32_t turns)
 {
-	uint32_t way = (rig->pipe->way_idx + 1) % rig->pipe->way_cnt;
+	uint32_t backend = (rig->pipe->backend_idx + 1) % rig->pipe->backend_cnt;
 
-	spw_pipe_ask(rig->pipe, way, (uint16_t)(4 << way));
-	while (rig->pipe->way_idx != way)
+	spw_pipe_ask(rig->pipe, backend, (uint16_t)(4 << backend));
+	while (rig->pipe->backend_idx != backend)
 		if (!turn(rig))
 			kick_now(rig->pipe->ring);
 	while (turns--)
@@ -157,7 +157,7 @@ static void freeze(struct rig *rig)
 		turn(rig);
 }
 
-static void ways_end(struct rig *rig)
+static void backends_end(struct rig *rig)
 {
 	for (uint32_t i = 0; i < LATE; i++)
 		kick_now(rig->pipe->ring);
@@ -165,7 +165,7 @@ static void ways_end(struct rig *rig)
 	spw_flight_freeze(&flight);
 }
 
-static void ways_close(struct rig *rig)
+static void backends_close(struct rig *rig)
 {
 	struct spw_ledger ledger;
 
@@ -173,51 +173,51 @@ static void ways_close(struct rig *rig)
 	spw_flight_close(&flight);
 }
 
-static void recorded(const enum also also[SPW_PIPE_WAY_MAX - 1], uint32_t way_cnt)
+static void recorded(const enum also also[SPW_PIPE_BACKEND_MAX - 1], uint32_t backend_cnt)
 {
 	struct spw_replay_result result;
 	struct outcome out;
 	char path[256];
 	struct rig rig;
 
-	flight_file_name(path, sizeof(path), "ways");
-	ways_open(&rig, also);
-	assert_int_equal(rig.pipe->way_cnt, way_cnt);
+	flight_file_name(path, sizeof(path), "backends");
+	backends_open(&rig, also);
+	assert_int_equal(rig.pipe->backend_cnt, backend_cnt);
 	for (int i = 0; i < 20; i++)
 		change(&rig, 100);
-	ways_end(&rig);
+	backends_end(&rig);
 	flight_file_write(&rig, path);
 	out = outcome_of(&rig);
 	result = flight_again(path, &out);
 	assert_true(result.from_start && result.ended);
-	assert_int_equal(result.way_changes, 20);
-	assert_int_equal(rig.pipe->way_changes, 20);
+	assert_int_equal(result.backend_changes, 20);
+	assert_int_equal(rig.pipe->backend_changes, 20);
 	free(out.view);
-	ways_close(&rig);
+	backends_close(&rig);
 	unlink(path);
 }
 
-static const enum also late_too[SPW_PIPE_WAY_MAX - 1] = {BEHIND};
+static const enum also late_too[SPW_PIPE_BACKEND_MAX - 1] = {BEHIND};
 
 static void test_recorded(void **state)
 {
 	(void)state;
-	recorded((const enum also[SPW_PIPE_WAY_MAX - 1]){INLINE}, 2);
+	recorded((const enum also[SPW_PIPE_BACKEND_MAX - 1]){INLINE}, 2);
 	recorded(late_too, 2);
-	recorded((const enum also[SPW_PIPE_WAY_MAX - 1]){CLOCK}, 2);
+	recorded((const enum also[SPW_PIPE_BACKEND_MAX - 1]){CLOCK}, 2);
 }
 
 /* As many as there can be, in turn. */
 static void test_recorded_five(void **state)
 {
 	(void)state;
-	recorded((const enum also[SPW_PIPE_WAY_MAX - 1]){INLINE, BEHIND, CLOCK, CLOCK},
-		 SPW_PIPE_WAY_MAX);
+	recorded((const enum also[SPW_PIPE_BACKEND_MAX - 1]){INLINE, BEHIND, CLOCK, CLOCK},
+		 SPW_PIPE_BACKEND_MAX);
 }
 
 /* Files out of a run that goes on. Only requests end segments here, so once the ring has wrapped
  * each file holds as many as may be frozen, and the first of them serves the lead-in: the window
- * begins with LATE batches of one way, then of the other. */
+ * begins with LATE batches of one backend, then of the other. */
 static void test_windows(void **state)
 {
 	const uint32_t held = SPW_FLIGHT_SEG_CNT / 2;
@@ -227,8 +227,8 @@ static void test_windows(void **state)
 	struct rig rig;
 
 	(void)state;
-	flight_file_name(path, sizeof(path), "way_windows");
-	ways_open(&rig, late_too);
+	flight_file_name(path, sizeof(path), "backend_windows");
+	backends_open(&rig, late_too);
 	for (uint32_t i = 1; i < held + 4; i++) {
 		change(&rig, 20);
 		freeze(&rig);
@@ -238,15 +238,15 @@ static void test_windows(void **state)
 		assert_int_equal(result.unknown, 0);
 		assert_int_equal(result.from_start, i <= held);
 		assert_int_equal(result.lead_in, i <= held ? 0 : LATE);
-		assert_int_equal(result.way_changes, i <= held ? i : held - 1);
+		assert_int_equal(result.backend_changes, i <= held ? i : held - 1);
 	}
-	ways_end(&rig);
+	backends_end(&rig);
 	flight_file_write(&rig, path);
 	out = outcome_of(&rig);
 	free(out.view);
 	out.view = NULL; /* of the whole run, not of the window; the counters are */
 	flight_again(path, &out);
-	ways_close(&rig);
+	backends_close(&rig);
 	unlink(path);
 }
 
@@ -254,22 +254,22 @@ static void test_windows(void **state)
 
 #define TURNS 10u
 
-/* A file whose second segment begins with LATE batches of way 0 under way. It then has TURNS
- * batches of way 1, which are all judged, since the way is left again. */
+/* A file whose second segment begins with LATE batches of backend 0 under way. It then has TURNS
+ * batches of backend 1, which are all judged, since the backend is left again. */
 static void two_segments(const char *path)
 {
 	struct rig rig;
 
-	ways_open(&rig, late_too);
+	backends_open(&rig, late_too);
 	for (uint32_t i = 0; i < 2 * TURNS; i++)
 		turn(&rig);
 	freeze(&rig);
 	spw_flight_return(&flight);
 	change(&rig, TURNS);
 	change(&rig, 0);
-	ways_end(&rig);
+	backends_end(&rig);
 	flight_file_write(&rig, path);
-	ways_close(&rig);
+	backends_close(&rig);
 }
 
 /* Batches whose POLLs are not in the file, as behind an executor that stood still for longer than
@@ -284,7 +284,7 @@ static void test_unknown(void **state)
 	char path[256];
 
 	(void)state;
-	flight_file_name(path, sizeof(path), "way_unknown");
+	flight_file_name(path, sizeof(path), "backend_unknown");
 	two_segments(path);
 	assert_int_equal(spw_flight_read_open(path, &file), 0);
 	conf = *file.lane[0].conf;
@@ -294,7 +294,7 @@ static void test_unknown(void **state)
 	assert_int_equal(spw_replay_run(replay), 0);
 	result = *spw_replay_result(replay);
 	assert_int_equal(result.unknown, LATE);
-	assert_int_equal(result.way_changes, 2);
+	assert_int_equal(result.backend_changes, 2);
 	assert_true(result.described >= TURNS);
 	assert_int_equal(result.ledger_differs + result.cause_differs + result.since_differs, 0);
 	spw_replay_close(replay);
@@ -309,8 +309,8 @@ static int read_again(const struct spw_flight_read *file)
 	return spw_flight_read_memory(file->memory, file->file->file_bytes, &again);
 }
 
-/* A way that the lane does not have is refused by the reader; a change while a batch is in flight
- * by the replay, since nothing in the record itself is wrong. */
+/* A backend that the lane does not have is refused by the reader; a change while a batch is in
+ * flight by the replay, since nothing in the record itself is wrong. */
 static void test_broken_files(void **state)
 {
 	struct spw_replay *replay;
@@ -320,26 +320,26 @@ static void test_broken_files(void **state)
 	char path[256];
 
 	(void)state;
-	flight_file_name(path, sizeof(path), "way_broken");
+	flight_file_name(path, sizeof(path), "backend_broken");
 	two_segments(path);
 	assert_int_equal(spw_flight_read_open(path, &file), 0);
 	conf = (struct spw_flight_lane *)(uintptr_t)file.lane[0].conf;
 	s = (struct spw_flight_state *)(uintptr_t)spw_flight_first(file.lane[0].seg[1]);
-	assert_int_equal(s->way, 0);
-	s->way = 1;
+	assert_int_equal(s->backend, 0);
+	s->backend = 1;
 	assert_int_equal(spw_replay_open(&file.lane[0], &replay), 0);
 	assert_int_equal(spw_replay_run(replay), -EPROTO);
 	assert_non_null(strstr(spw_err_text(), "while it was in flight"));
 	spw_replay_close(replay);
-	s->way = 2;
+	s->backend = 2;
 	assert_int_equal(read_again(&file), -EPROTO);
-	s->way = 0;
-	for (uint32_t ways = 0; ways <= SPW_FLIGHT_WAY_MAX + 1; ways++) {
-		conf->way_cnt = ways;
-		assert_int_equal(read_again(&file), ways == 2 ? 0 : -EPROTO);
+	s->backend = 0;
+	for (uint32_t backends = 0; backends <= SPW_FLIGHT_BACKEND_MAX + 1; backends++) {
+		conf->backend_cnt = backends;
+		assert_int_equal(read_again(&file), backends == 2 ? 0 : -EPROTO);
 	}
-	conf->way_cnt = 2;
-	conf->way[1].unit_cnt = 0;
+	conf->backend_cnt = 2;
+	conf->backend[1].unit_cnt = 0;
 	assert_int_equal(read_again(&file), -EPROTO);
 	spw_flight_read_close(&file);
 	unlink(path);
@@ -356,7 +356,7 @@ int main(int argc, char **argv)
 	if (argc == 2) {
 		char path[1024];
 
-		snprintf(path, sizeof(path), "%s/two_ways", argv[1]);
+		snprintf(path, sizeof(path), "%s/two_backends", argv[1]);
 		two_segments(path);
 		return 0;
 	}
