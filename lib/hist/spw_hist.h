@@ -228,7 +228,7 @@ struct spw_hist_flip {
  * Order: [H1 acquire: the reader's clearing comes before our records]; [H2 release: our records
  * come before the reader's reads].
  */
-SPW_INLINE uint32_t spw_hist_flip_obey(struct spw_hist_flip *flip)
+SPW_INLINE uint32_t spw_hist_flip_follow(struct spw_hist_flip *flip)
 {
 	/* [H1 acquire, pairs with H3 in spw_hist_flip_ask] */
 	uint32_t asked = spw_thr_load_acq(&flip->asked);

@@ -133,7 +133,7 @@ void spw_rec_flip(struct spw_rec *rec)
 	if (rec->preempt
 		    .word) /* discards small losses, so that a later gap does not include them */
 		rec_preempt_check(&rec->preempt, rec->last_tsc, &off);
-	rec->bank = &rec->bank_of[spw_hist_flip_obey(&rec->flip)];
+	rec->bank = &rec->bank_of[spw_hist_flip_follow(&rec->flip)];
 }
 
 /* Puts the executor's stamps between polled and reaped, which the same CPU wrote and which are

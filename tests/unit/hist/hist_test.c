@@ -268,7 +268,7 @@ static void *flip_writer(void *arg)
 	for (uint32_t i = 0; i < FLIP_RECORDS; i++) {
 		spw_hist_record(&live.bank[bank], i, 1);
 		if (i % 64 == 0)
-			bank = spw_hist_flip_obey(&live.flip);
+			bank = spw_hist_flip_follow(&live.flip);
 	}
 	spw_thr_store_rel(&live.finished, 1u);
 	return NULL;
