@@ -54,7 +54,7 @@ static void address_text(const struct sockaddr_storage *addr, char *out, size_t 
 	snprintf(out, bytes, "%s", strncmp(text, "::ffff:", 7) ? text : text + 7);
 }
 
-static void settle(struct perf_ctl *ctl, int fd)
+static void control_settle(struct perf_ctl *ctl, int fd)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
@@ -70,7 +70,7 @@ static void settle(struct perf_ctl *ctl, int fd)
 int perf_ctl_take(struct perf_ctl *ctl, int fd, const char *far)
 {
 	memset(ctl, 0, sizeof(*ctl));
-	settle(ctl, fd);
+	control_settle(ctl, fd);
 	snprintf(ctl->peer, sizeof(ctl->peer), "%.63s", far ? far : ctl->far);
 	ctl->in = malloc(MESSAGE_MAX);
 	if (ctl->in)
@@ -94,7 +94,7 @@ static int connect_within(const struct sockaddr_in6 *to)
 	return rc;
 }
 
-static int refused(const char *host, const char *port, int error)
+static int control_refused(const char *host, const char *port, int error)
 {
 	if (error == ECONNREFUSED)
 		return spw_err(error,
@@ -123,7 +123,8 @@ int perf_ctl_connect(const char *text, uint16_t dflt_port, struct perf_ctl *ctl_
 		return rc;
 	for (uint32_t i = 0; i < host.addr_cnt && fd < 0; i++)
 		fd = connect_within(&host.addr[i]);
-	return fd < 0 ? refused(host.name, host.port, -fd) : perf_ctl_take(ctl_out, fd, host.name);
+	return fd < 0 ? control_refused(host.name, host.port, -fd)
+		      : perf_ctl_take(ctl_out, fd, host.name);
 }
 
 void perf_ctl_close(struct perf_ctl *ctl)
@@ -137,7 +138,7 @@ void perf_ctl_close(struct perf_ctl *ctl)
 
 /* ---- messages ---- */
 
-static int left(const struct perf_ctl *ctl)
+static int control_left(const struct perf_ctl *ctl)
 {
 	return spw_err(ECONNRESET, "%s: the other end left", ctl->peer);
 }
@@ -186,14 +187,16 @@ static int channel_error(const struct perf_ctl *ctl, int rc)
 			       "%s: does not speak spinwire-perf's protocol, or is of another "
 			       "version: install the same one at both ends",
 			       ctl->peer);
-	return left(ctl);
+	return control_left(ctl);
 }
 
 int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
 {
 	const uint64_t deadline_ns = perf_now_ns() + SEND_MS * 1000000ull;
 	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-	int rc = !text ? spw_err(ENOMEM, "no memory for a message") : ctl->fd < 0 ? left(ctl) : 0;
+	int rc = !text         ? spw_err(ENOMEM, "no memory for a message")
+		 : ctl->fd < 0 ? control_left(ctl)
+			       : 0;
 
 	json_decref(json);
 	while (rc == 0) {
@@ -203,7 +206,7 @@ int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
 		rc = wait_until(ctl, POLLOUT, deadline_ns);
 	}
 	if (rc < 0 && ctl->fd >= 0) { /* half a message may be out */
-		rc = rc == -ETIMEDOUT || rc == -EINTR || rc == -ENOMEM ? rc : left(ctl);
+		rc = rc == -ETIMEDOUT || rc == -EINTR || rc == -ENOMEM ? rc : control_left(ctl);
 		perf_ctl_close(ctl);
 	}
 	free(text);
@@ -240,7 +243,7 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 {
 	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
 	uint32_t len = 0;
-	int rc = ctl->fd < 0 ? left(ctl) : -EAGAIN;
+	int rc = ctl->fd < 0 ? control_left(ctl) : -EAGAIN;
 
 	*json_out = NULL;
 	while (rc == -EAGAIN) {
