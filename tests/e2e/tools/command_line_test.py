@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A wrong command line of any program is one line that names the option and what was probably meant, with exit status 1, before anything
-is started or written."""
+"""A wrong command line of any program is one line that names the option and what was probably meant, with exit status
+1, before anything is started or written."""
 import os
 import subprocess
 
@@ -26,7 +26,8 @@ def behind(program):
 
 SPINWIRE, BARE = behind("spinwire"), run_own("spinwire")
 GEN, DOCTOR, PERF = behind("spinwire-gen"), run_own("spinwire-doctor"), run_own("spinwire-perf")
-RUN, PROFILE, TOP, EXPORTER, SOFTHCA = tool("main_job"), tool("profile"), tool("spinwire-top"), tool("exporter"), tool("with-softhca")
+RUN, PROFILE, TOP = tool("main_job"), tool("profile"), tool("spinwire-top")
+EXPORTER, SOFTHCA = tool("exporter"), tool("with-softhca")
 
 CASES = [
     # options that there are not
@@ -60,7 +61,8 @@ CASES = [
     (SPINWIRE, "--port null --seconds 3parsecs", "--seconds: '3parsecs' has the unknown unit 'parsecs'"),
     (SPINWIRE, "--port null --slow-threshold 100", "--slow-threshold: '100' has no unit"),
     (SPINWIRE, "--port null --slot-size 2048", "--slot-size: '2048' has no unit: 2048B?"),
-    (SPINWIRE, "--port null --slot-size 1000B", "--slot-size: '1000B' is not allowed; allowed: 64B .. 64MiB, a multiple of 64"),
+    (SPINWIRE, "--port null --slot-size 1000B",
+     "--slot-size: '1000B' is not allowed; allowed: 64B .. 64MiB, a multiple of 64"),
     (SPINWIRE, "--port null --burst 65", "--burst: '65' is not allowed; allowed: 1 .. 64"),
     (SPINWIRE, "--port null --batches 48", "a power of 2"),
     (SPINWIRE, "--port null --memory hots", "--memory: 'hots' is not allowed; allowed: auto, host"),
@@ -96,7 +98,8 @@ CASES = [
     (SPINWIRE, "--port lo", "did you mean ethdev:net_af_packet0,iface=lo"),
     (GEN, "--port nul:size=64", "did you mean null:size=64"),
     # EAL's side of "--"
-    (BARE, "--port null --seconds 1", '--port stands before "--", where EAL\'s arguments are: spinwire -- --port null --seconds 1'),
+    (BARE, "--port null --seconds 1",
+     '--port stands before "--", where EAL\'s arguments are: spinwire -- --port null --seconds 1'),
     (BARE, "-l 0 --no-huge --port null", "spinwire -l 0 --no-huge -- --port null"),
     (BARE, "-l 0", 'follow "--"'),
     (run_own("spinwire-gen"), "--rate 1Mpps", '--rate stands before "--"'),
@@ -109,7 +112,8 @@ def test_wrong():
             cmd = command(text)
             if not os.path.exists(cmd[0]):
                 continue  # this build has not the program
-            done = subprocess.run(cmd, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(cmd, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=60, check=False)
             where = f"{os.path.basename(cmd[0])} {text}: status {done.returncode}\n{done.stdout}{done.stderr}"
             equal((done.returncode, done.stderr.count("\n"), done.stdout), (1, 1, ""), where)
             check(words in done.stderr, f"{words!r} is not in\n{where}")
