@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""spinwire-doctor plan: the same plan from both ends, what it refuses, and what it applies and takes back."""
+import glob
+import os
+import re
+import resource
+import shutil
+import subprocess
+
+import spwtest
+from doctor_test import DOCTOR, doctor, platform, second_spark
+from spwtest import check, equal, spwlab, write_file
+
+
+# ---- plans -----------------------------------------------------------------------------------------
+
+def netplan_of(out, whose):
+    return re.search(rf"# ---- {whose}.*?netplan apply\n((?:#.*\n)*)(network:\n(?: .*\n)+)", out).group(2)
+
+
+def test_two_sparks():
+    """Both halves get an address in a subnet of their own; the interface of the default route is left alone."""
+    with spwlab.scratch() as folder:
+        out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder)).stdout
+        own, peer = netplan_of(out, "this machine"), netplan_of(out, "the peer")
+        for text, last in ((own, 1), (peer, 2)):
+            equal(re.findall(r"^    (\w+):$", text, re.M), ["enp1s0f0np0", "enP2p1s0f0np0"], "interfaces")
+            equal(re.findall(r"- (\S+)", text), [f"10.10.0.{last}/24", f"10.10.1.{last}/24"], "addresses")
+            equal(text.count("mtu: 9000"), 2, "MTU")
+        check("enP7s7 has the default route and is left alone" in out, out)
+        for line in ("export NCCL_IB_HCA==rocep1s0f0:1,roceP2p1s0f0:1",
+                     "export UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1",
+                     "OMPI_MCA_btl_tcp_if_include=enp1s0f0np0"):
+            check(line in out, f"{line} is not in\n{out}")
+
+
+def test_is_the_same_from_both_ends():
+    with spwlab.scratch() as folder:
+        peer = second_spark(folder)
+        there = doctor("plan", "--replay", platform("dgx-spark"), "--peer", peer).stdout
+        back = doctor("plan", "--replay", peer, "--peer", platform("dgx-spark")).stdout
+        equal(netplan_of(there, "this machine"), netplan_of(back, "the peer"), "one file")
+        equal(netplan_of(there, "the peer"), netplan_of(back, "this machine"), "the other file")
+
+
+def test_refuses():
+    with spwlab.scratch() as folder:
+        spark = platform("dgx-spark")
+        check("the peer is this machine" in doctor("plan", "--replay", spark, "--peer", spark, status=1).stderr,
+              "two names of one machine")
+        check("no RDMA port" in doctor("plan", "--replay", spark, "--peer", platform("bare-vm"), status=1).stderr,
+              "a peer without ports")
+        check("which cable" in doctor("plan", "--replay", spark, "--peer", platform("x86-connectx5"), status=1).stderr,
+              "one cable and two")
+        odd = write_file(folder, "odd.tree", spwlab.read(second_spark(folder)).replace("rocep1s0f0", "$(reboot)"))
+        out = doctor("plan", "--replay", spark, "--peer", odd)
+        check("reboot" not in out.stdout, "a name that a shell would run")
+        taken = write_file(folder, "taken", "addr/enP7s7 = 10.10.7.7/24\n")
+        out = doctor("plan", "--replay", spark, "--replay", taken, "--peer", second_spark(folder)).stdout
+        check("10.11.0." in out and "10.10." not in out, "a subnet that is in use")
+
+
+def test_over_ssh():
+    """HOST is asked by ssh: this one answers for any host, with the doctor itself."""
+    with spwlab.scratch() as folder:
+        peer = second_spark(folder)
+        ssh = write_file(folder, "ssh",
+                         f'#!/bin/sh\necho "$@" > {folder}/asked\necho Welcome '
+                         f'"{{"; exec {DOCTOR} replay {peer} --receipt -\n')
+        os.chmod(ssh, 0o755)
+        env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", "ada@spark-2", env=env).stdout
+        check("10.10.0.2" in out, out)
+        equal(spwlab.read(os.path.join(folder, "asked")).split()[-4:], ["ada@spark-2", "spinwire-doctor", "--receipt",
+                                                                        "-"], "what ssh got")
+        write_file(folder, "ssh", "#!/bin/sh\nexit 255\n")
+        check("no receipt came" in doctor("plan", "--replay", platform("dgx-spark"), "--peer", "spark-2", status=2,
+                                          env=env).stderr, "no answer")
+
+
+def apply(folder, **kwargs):
+    return subprocess.run([DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply",
+                           folder], capture_output=True,
+                          text=True, check=False, **kwargs)
+
+
+def test_apply():
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        done = apply(folder)
+        equal(done.returncode, 0, done.stderr)
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        equal(spwlab.read(path), netplan_of(done.stdout, "this machine"), "what was written")
+        equal(os.stat(path).st_mode & 0o777, 0o600, "mode")
+        equal(os.listdir(os.path.dirname(path)), ["60-spinwire.yaml"], "what else was left")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_apply_killed():
+    """Whatever ends it before the rename leaves the old file as it was."""
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        write_file(folder, "etc/netplan/60-spinwire.yaml", "old\n")
+        for limit in (0, 1, 100, 200):  # the file size at which the kernel kills it
+
+            def small(limit=limit):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            done = apply(folder, preexec_fn=small)
+            check(done.returncode != 0, "the limit did not stop it")
+            equal(spwlab.read(path), "old\n", f"the file, killed at {limit} bytes")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_apply_killed_at_each_step():
+    """SIGKILL at each system call of the writing: the old file is whole, or the new one is; what is left beside it is
+    no file of netplan's."""
+    spwtest.need("strace")
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        # which rename it is depends on the machine; the writes are the file's and stdout's
+        for step, when in [("fsync", 1), ("/^rename", 1), ("write", 1), ("write", 2), ("close", 1)]:
+            write_file(folder, "etc/netplan/60-spinwire.yaml", "old\n")
+            trace = ["strace", "-o", os.path.join(folder, "trace"), "-e", f"trace={step}", "-e",
+                     f"inject={step}:signal=KILL:when={when}+"]
+            done = subprocess.run([*trace, DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer",
+                                   second_spark(folder), "--apply", folder],
+                                  capture_output=True, text=True, check=False)
+            check(done.returncode != 0 and "killed by SIGKILL" in spwlab.read(os.path.join(folder, "trace")),
+                  (step, done))
+            text = spwlab.read(path)
+            check(text == "old\n" or text.startswith("network:\n") and text.endswith("/24\n"),
+                  f"killed at {step}: {text}")
+            others = set(os.listdir(os.path.join(folder, "etc/netplan"))) - {"60-spinwire.yaml"}
+            check(not [name for name in others if name.endswith(".yaml")], f"killed at {step}: {others}")
+        equal(apply(folder).returncode, 0, "the next one")
+        equal(spwlab.read(path).splitlines()[0], "network:", "what it wrote")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_netplan_takes_it():
+    spwtest.need("netplan")
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        equal(apply(folder).returncode, 0, "plan --apply")
+        done = subprocess.run(["netplan", "generate", "--root-dir", folder], capture_output=True, text=True,
+                              check=False)
+        equal(done.returncode, 0, done.stdout + done.stderr)
+        made = "".join(spwlab.read(path) for path in sorted(glob.glob(os.path.join(folder, "run/systemd/network/*"))))
+        check("Address=10.10.0.1/24" in made and "MTUBytes=9000" in made and "enP2p1s0f0np0" in made, made)
+        check("enP7s7" not in made, "the interface of the default route")
+        shutil.rmtree(os.path.join(folder, "run"))
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
