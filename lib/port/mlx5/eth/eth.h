@@ -15,14 +15,10 @@
 #ifndef SPW_PORT_MLX5_ETH_H
 #define SPW_PORT_MLX5_ETH_H
 
+#include "port/eth_port.h"
 #include "port/mlx5/dev.h"
 #include "port/mlx5/eth/queue.h"
-#include "port/port.h"
-#include "rdma/spw_rdma_ctl.h"
 #include "rdma/spw_rdma_drain.h"
-#include "rdma/spw_rdma_flow.h"
-#include "rdma/spw_rdma_loop.h"
-#include "rdma/spw_rdma_netdev.h"
 #include "rdma/spw_rdma_side.h"
 
 /* ---- queues ---- */
@@ -69,23 +65,14 @@ struct mlx5_eth_queue_ctl {
 };
 
 struct mlx5_eth_port {
-	struct spw_port base;
+	struct port_eth eth;
 	struct mlx5_dev dev;
-	struct rdma_flow_conf flow;
-	struct rdma_steer steer;
-	struct rdma_loop loop;
-	struct rdma_ctl *ctl;
-	struct ibv_wq *wq[SPW_PORT_QUEUE_MAX]; /* by queue, for the indirection table */
-	bool started;
-	bool drops_known;    /* the device's out_of_buffer counter can be read */
-	uint64_t drops_base; /* its value at start */
-	struct rdma_phy phy;
 	struct mlx5_eth_queue_ctl *queue;
 };
 
 SPW_INLINE struct mlx5_eth_port *mlx5_eth_of(struct spw_port *port)
 {
-	return spw_container_of(port, struct mlx5_eth_port, base);
+	return spw_container_of(port, struct mlx5_eth_port, eth.base);
 }
 
 /* ---- eth/port.c ---- */

@@ -17,32 +17,9 @@
 #include "base/spw_log.h"
 #include "port/mlx5/eth/eth.h"
 
-#define MTU_MAX 9978u
-#define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device takes the FCS off */
-#define MISSED  "hw_counters/out_of_buffer"
-#define USAGE   "mode=eth, mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
+#define USAGE "mode=eth, mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
 
 /* ---- open ---- */
-
-/* The headroom is 0: the NIC writes the frame at the start of its slot. */
-static void mlx5_eth_fill_caps(struct mlx5_eth_port *ep, uint32_t mtu)
-{
-	const struct ibv_device_attr_ex *attr = &ep->dev.rdma.attr;
-	uint32_t table = attr->rss_caps.max_rwq_indirection_table_size;
-
-	ep->base.caps = (struct spw_port_caps){
-		.queue_max = (uint16_t)SPW_MIN(SPW_MAX(table, 1u), SPW_PORT_QUEUE_MAX),
-		.slot_align = SPW_CACHE_LINE,
-		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
-		.slot_cnt_min = 2 * SPW_BURST_MAX,
-		.mtu = rdma_eth_mtu_sent(&ep->dev.rdma, mtu),
-		.nic_clock_hz = rdma_dev_clock_hz(&ep->dev.rdma),
-		.can_tx = true,
-		.gpu_memory = !ep->dev.wants_inline,
-		.numa_node = ep->dev.rdma.numa_node,
-	};
-	rdma_eth_mac(&ep->dev.rdma, ep->base.caps.mac);
-}
 
 /* dev.c knows which cards require inline headers. An embedded switch may require them of any card
  * (devlink: inline-mode), and rdma-core does not pass that on, so the user can set it. */
@@ -72,9 +49,9 @@ static int mlx5_eth_check_spec(const struct spw_port_spec *spec, struct mlx5_eth
 	static const char *const known[] = {"mode", "mtu", "tx_inline", RDMA_FLOW_KEYS};
 	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
 
-	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, MTU_MAX, mtu_out);
+	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, PORT_ETH_MTU_MAX, mtu_out);
 	rc = rc ? rc : mlx5_eth_check_inline(spec);
-	rc = rc ? rc : rdma_flow_parse(spec, &ep->flow);
+	rc = rc ? rc : rdma_flow_parse(spec, &ep->eth.flow);
 	if (!rc && !spec->device[0])
 		rc = spw_err(EINVAL,
 			     "no device: use mlx5:mlx5_0,mode=eth (ibv_devices lists them)");
@@ -88,7 +65,7 @@ static void mlx5_eth_close(struct spw_port *port)
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 
 	mlx5_eth_stop(port);
-	rdma_ctl_close(ep->ctl);
+	port_eth_close(&ep->eth);
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++) {
 		struct mlx5_eth_queue_ctl *eq = &ep->queue[i];
 
@@ -100,13 +77,6 @@ static void mlx5_eth_close(struct spw_port *port)
 	mlx5_dev_close(&ep->dev);
 	free(ep->queue);
 	free(ep);
-}
-
-static int mlx5_eth_control_open(struct mlx5_eth_port *ep)
-{
-	const struct rdma_ctl_client client = {.async = rdma_side_async};
-
-	return rdma_ctl_open(&ep->dev.rdma, ep->base.queue_cnt, &client, &ep->ctl);
 }
 
 int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
@@ -122,31 +92,24 @@ int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
 	rc = ep->queue ? mlx5_eth_check_spec(spec, ep, &mtu) : -ENOMEM;
 	rc = rc ? rc : mlx5_dev_open(spec->device, &ep->dev);
-	rc = rc ? rc : rdma_dev_check_link(&ep->dev.rdma);
-	rc = rc ? rc : rdma_eth_check_use(&ep->dev.rdma, &ep->flow);
-	rc = rc ? rc : mlx5_eth_control_open(ep);
+	rc = rc ? rc : port_eth_open(&ep->dev.rdma, mtu, &ep->eth);
 	if (!rc) {
 		mlx5_eth_choose_inline(spec, &ep->dev);
-		mlx5_eth_fill_caps(ep, rdma_eth_mtu(&ep->dev.rdma, mtu));
-		if (queue_cnt > ep->base.caps.queue_max)
+		ep->eth.base.caps.gpu_memory = !ep->dev.wants_inline;
+		if (queue_cnt > ep->eth.base.caps.queue_max)
 			rc = spw_err(ERANGE,
 				     "%u queues were asked for, and %s spreads over %u at most",
-				     queue_cnt, spec->device, ep->base.caps.queue_max);
+				     queue_cnt, spec->device, ep->eth.base.caps.queue_max);
 	}
 	if (rc) {
-		mlx5_eth_close(&ep->base);
+		mlx5_eth_close(&ep->eth.base);
 		return rc;
 	}
-	*port_out = &ep->base;
+	*port_out = &ep->eth.base;
 	return 0;
 }
 
 /* ---- set-up ---- */
-
-static int mlx5_eth_region_attach(struct spw_port *port, const struct spw_region *region)
-{
-	return rdma_dev_attach(&mlx5_eth_of(port)->dev.rdma, region);
-}
 
 /* Joins the memory of the objects with the pool and with the operations of recovery. */
 static int mlx5_eth_queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_port_queue_conf *conf,
@@ -162,7 +125,7 @@ static int mlx5_eth_queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_po
 		.ops = mlx5_eth_recover_ops,
 		.flags = plan->flags,
 		.index = queue,
-		.port = eq->port->base.index,
+		.port = eq->port->eth.base.index,
 		.refill_min = plan->refill_min,
 	};
 
@@ -179,10 +142,10 @@ static int mlx5_eth_setup_rx(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint1
 	if (rc != -EOPNOTSUPP || !(eq->plan.flags & MLX5_F_STAMP))
 		return rc;
 	eq->plan.flags &= ~(unsigned int)MLX5_F_STAMP;
-	eq->port->base.caps.nic_clock_hz = 0;
+	eq->port->eth.base.caps.nic_clock_hz = 0;
 	rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
 	if (!rc)
-		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, eq->port->base.name, queue);
+		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, eq->port->eth.base.name, queue);
 	return rc;
 }
 
@@ -192,7 +155,7 @@ static int mlx5_eth_setup_tx(struct mlx5_eth_queue_ctl *eq, uint32_t lkey)
 	struct mlx5_dev *dev = &eq->port->dev;
 	int rc;
 
-	if (!eq->port->base.caps.nic_clock_hz)
+	if (!eq->port->eth.base.caps.nic_clock_hz)
 		eq->plan.tx_stamps = false;
 	rc = mlx5_eth_tx_make(dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
 	if (rc != -EOPNOTSUPP || !eq->plan.tx_stamps)
@@ -223,7 +186,7 @@ static int mlx5_eth_queue_setup(struct spw_port *port, uint16_t queue,
 		spw_info(
 			"port %s, queue %u: a cyclic receive ring of %u for profile throughput: %s",
 			port->name, queue, eq->plan.rq_cnt, eq->plan.why);
-	ep->wq[queue] = eq->rx.wq;
+	ep->eth.wq[queue] = eq->rx.wq;
 	mlx5_eth_queue_calls(&eq->q, &port->queue[queue]);
 	return 0;
 }
@@ -266,11 +229,11 @@ static int mlx5_eth_queues_start(struct mlx5_eth_port *ep)
 {
 	int rc;
 
-	if (ep->started)
+	if (ep->eth.started)
 		return 0;
-	ep->started = true; /* also after a failure: stop undoes what was started */
-	rc = rdma_ctl_start(ep->ctl);
-	for (uint16_t i = 0; i < ep->base.queue_cnt && !rc; i++)
+	ep->eth.started = true; /* also after a failure: stop undoes what was started */
+	rc = rdma_ctl_start(ep->eth.ctl);
+	for (uint16_t i = 0; i < ep->eth.base.queue_cnt && !rc; i++)
 		rc = mlx5_eth_queue_start(&ep->queue[i]);
 	return rc;
 }
@@ -280,10 +243,7 @@ static int mlx5_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_ou
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	int rc = mlx5_eth_queues_start(ep);
 
-	rc = rc ? rc
-		: rdma_loop_make(&ep->dev.rdma, ep->wq[queue], SPW_PORT_LOOP_TYPE, &ep->loop,
-				 head_out);
-	return rc ? rc : SPW_BURST_MAX;
+	return rc ? rc : port_eth_loop(&ep->eth, queue, head_out);
 }
 
 /* What the litmus counted belongs to no run. */
@@ -300,13 +260,9 @@ static int mlx5_eth_start(struct spw_port *port)
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	int rc = mlx5_eth_queues_start(ep);
 
-	rdma_loop_end(&ep->loop);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		mlx5_eth_stat_reset(&ep->queue[i].q);
-	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
-	rdma_phy_start(&ep->dev.rdma, &ep->phy);
-	return rc ? rc
-		  : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
+	return rc ? rc : port_eth_start(&ep->eth);
 }
 
 /* Sent frames must be counted as sent: the NIC gets a moment to finish before its queue is reset.
@@ -341,12 +297,9 @@ static int mlx5_eth_stop(struct spw_port *port)
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	int rc = 0;
 
-	if (!ep->started)
+	if (!ep->eth.started)
 		return 0;
-	ep->started = false;
-	rdma_ctl_stop(ep->ctl);
-	rdma_loop_end(&ep->loop);
-	rdma_steer_down(&ep->steer);
+	port_eth_stop(&ep->eth);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		int rc_queue = mlx5_eth_queue_stop(&ep->queue[i]);
 
@@ -357,22 +310,16 @@ static int mlx5_eth_stop(struct spw_port *port)
 
 /* ---- counters ---- */
 
-/* The device's counter of frames without a WQE is preferred. CQEs carry the same number, but only
- * with the next frame. */
 static void mlx5_eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	uint64_t drops = 0, counted = 0;
-	bool known;
+	uint64_t drops = 0;
 
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		port_stat_add(stat, &ep->queue[i].q.stat);
 		drops += spw_thr_load_rlx(&ep->queue[i].q.rx_nic_drops);
 	}
-	known = ep->drops_known && rdma_dev_counter(&ep->dev.rdma, MISSED, &counted);
-	rdma_missed_stat(known, counted - ep->drops_base, drops, stat);
-	rdma_phy_stat(&ep->phy, stat);
-	stat->err[SPW_PORT_ERR_link_down] += spw_thr_load_rlx(&ep->dev.rdma.link_down_cnt);
+	port_eth_stat(&ep->eth, drops, stat);
 }
 
 static void mlx5_eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
@@ -380,18 +327,11 @@ static void mlx5_eth_slots(struct spw_port *port, uint16_t queue, struct spw_por
 	mlx5_eth_queue_slots(&mlx5_eth_of(port)->queue[queue].q, slots);
 }
 
-static int mlx5_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
-			       uint64_t *uncertainty_ns_out)
-{
-	return rdma_dev_pair_clock(&mlx5_eth_of(port)->dev.rdma, nic_ticks_out, tsc_out,
-				   uncertainty_ns_out);
-}
-
 const struct spw_port_driver mlx5_eth_driver = {
 	.name = "mlx5",
 	.usage = USAGE,
 	.open = mlx5_eth_open,
-	.region_attach = mlx5_eth_region_attach,
+	.region_attach = port_eth_region_attach,
 	.queue_setup = mlx5_eth_queue_setup,
 	.loop = mlx5_eth_loop,
 	.raw_keep = mlx5_eth_raw_keep,
@@ -400,6 +340,6 @@ const struct spw_port_driver mlx5_eth_driver = {
 	.stop = mlx5_eth_stop,
 	.stat = mlx5_eth_stat,
 	.slots = mlx5_eth_slots,
-	.pair_clock = mlx5_eth_pair_clock,
+	.pair_clock = port_eth_pair_clock,
 	.close = mlx5_eth_close,
 };

@@ -26,7 +26,7 @@ static uint16_t mlx5_eth_ops_async(void *obj, struct spw_port_event *event, uint
 		mlx5_eth_rx_failed(&eq->q, rx);
 	if (tx)
 		mlx5_eth_tx_failed(&eq->q, tx);
-	return rdma_ctl_events(eq->port->ctl, eq->q.index, event, cnt);
+	return rdma_ctl_events(eq->port->eth.ctl, eq->q.index, event, cnt);
 }
 
 static uint64_t mlx5_eth_ops_tsc_to_ns(void *obj, uint64_t ticks)
@@ -58,11 +58,11 @@ static int mlx5_eth_rx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 		mlx5_eth_rx_free(&fresh);
 		return rc;
 	}
-	rdma_steer_down(&ep->steer); /* its rules refer to the old work queue */
+	rdma_steer_down(&ep->eth.steer); /* its rules refer to the old work queue */
 	mlx5_eth_rx_free(&eq->rx);
 	rdma_side_reset(&eq->rx_side); /* no event of the old objects follows */
 	eq->rx = fresh;
-	ep->wq[eq->q.index] = fresh.wq;
+	ep->eth.wq[eq->q.index] = fresh.wq;
 	eq->rx_side.recreate = false;
 	return 0;
 }
@@ -101,8 +101,7 @@ static int mlx5_eth_rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
 	int rc = eq->rx_side.recreate ? mlx5_eth_rx_recreate_objects(eq) : 0;
 
 	rc = rc ? rc : mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
-	return rc ? rc
-		  : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
+	return rc ? rc : port_eth_steer(&ep->eth);
 }
 
 /* Key, objects, state, rules, in this order; each may fail, and the whole is repeated then. */

@@ -12,12 +12,8 @@
 #ifndef SPW_PORT_VERBS_ETH_H
 #define SPW_PORT_VERBS_ETH_H
 
-#include "port/port.h"
-#include "rdma/spw_rdma_ctl.h"
+#include "port/eth_port.h"
 #include "rdma/spw_rdma_drain.h"
-#include "rdma/spw_rdma_flow.h"
-#include "rdma/spw_rdma_loop.h"
-#include "rdma/spw_rdma_netdev.h"
 #include "rdma/spw_rdma_side.h"
 
 struct verbs_eth_rx {
@@ -60,17 +56,9 @@ struct verbs_eth_queue {
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
 struct verbs_eth_port {
-	struct spw_port base;
+	struct port_eth eth;
 	struct rdma_dev dev;
-	struct rdma_flow_conf flow;
-	struct rdma_steer steer;
-	struct rdma_ctl *ctl;
-	struct ibv_wq *wq[SPW_PORT_QUEUE_MAX];
 	struct verbs_eth_queue *queue;
-	uint64_t drops_base; /* out_of_buffer at start */
-	bool drops_known, started;
-	struct rdma_loop loop; /* the litmus's */
-	struct rdma_phy phy;
 	bool extended; /* ibv_start_poll, with the device's timestamps */
 };
 
@@ -108,8 +96,6 @@ int verbs_eth_tx_reset(struct verbs_eth_queue *q);
  * the device refused the old one, with new objects if its CQ failed. */
 int verbs_eth_rx_restart(struct verbs_eth_queue *q);
 int verbs_eth_tx_restart(struct verbs_eth_queue *q);
-/* Purpose: creates the flow rules of all queues. */
-int verbs_eth_steer(struct verbs_eth_port *ep);
 /* Returns: true if the device has extended CQs with timestamps, and a readable clock. */
 bool verbs_eth_can_extend(struct rdma_dev *dev);
 

@@ -210,13 +210,6 @@ int verbs_eth_tx_reset(struct verbs_eth_queue *q)
 
 /* ---- restart ---- */
 
-/* Flow rules name a table of all WQs, so the port has one set of rules for all queues. The caller
- * holds dev->lock, or is alone. */
-int verbs_eth_steer(struct verbs_eth_port *ep)
-{
-	return rdma_steer_up(&ep->dev, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
-}
-
 /* Creates new objects before it destroys the old ones: if that fails, the old ones stay for the
  * next attempt. */
 static int verbs_eth_rx_replace(struct verbs_eth_queue *q)
@@ -229,11 +222,11 @@ static int verbs_eth_rx_replace(struct verbs_eth_queue *q)
 		verbs_eth_rx_free(&fresh);
 		return rc;
 	}
-	rdma_steer_down(&ep->steer); /* it uses the old WQ */
+	rdma_steer_down(&ep->eth.steer); /* it uses the old WQ */
 	verbs_eth_rx_free(&q->rx);
 	rdma_side_reset(&q->rx_fault.side); /* events of the old objects ended with them */
 	q->rx = fresh;
-	ep->wq[q->index] = fresh.wq;
+	ep->eth.wq[q->index] = fresh.wq;
 	q->rx_fault.side.recreate = false;
 	return 0;
 }
@@ -261,7 +254,7 @@ int verbs_eth_rx_restart(struct verbs_eth_queue *q)
 	pthread_mutex_lock(&q->port->dev.lock);
 	rc = q->rx_fault.side.recreate ? verbs_eth_rx_replace(q) : 0;
 	rc = rc ? rc : verbs_eth_rx_ready(q);
-	rc = rc ? rc : verbs_eth_steer(q->port);
+	rc = rc ? rc : port_eth_steer(&q->port->eth);
 	pthread_mutex_unlock(&q->port->dev.lock);
 	return rc;
 }

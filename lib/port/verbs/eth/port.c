@@ -20,13 +20,9 @@
 #include "port/verbs/eth/eth.h"
 #include "port/verbs/verbs.h"
 
-#define MTU_MAX 9978u
-#define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device strips the FCS */
-#define MISSED  "hw_counters/out_of_buffer"
-
 static struct verbs_eth_port *verbs_eth_of(struct spw_port *port)
 {
-	return spw_container_of(port, struct verbs_eth_port, base);
+	return spw_container_of(port, struct verbs_eth_port, eth.base);
 }
 
 /* ---- open ---- */
@@ -39,7 +35,7 @@ static void verbs_eth_close(struct spw_port *port)
 	struct verbs_eth_port *ep = verbs_eth_of(port);
 
 	verbs_eth_stop(port);
-	rdma_ctl_close(ep->ctl);
+	port_eth_close(&ep->eth);
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++)
 		verbs_eth_queue_free(&ep->queue[i]);
 	rdma_dev_close(&ep->dev);
@@ -60,9 +56,9 @@ static int verbs_eth_check_device(struct verbs_eth_port *ep)
 			       "%s has no raw Ethernet receive queues with flow steering: use "
 			       "mode=rc, or ethdev:",
 			       ep->dev.name);
-	if (ep->base.queue_cnt > rss->max_rwq_indirection_table_size)
+	if (ep->eth.base.queue_cnt > rss->max_rwq_indirection_table_size)
 		return spw_err(ERANGE, "%u queues were asked for, and %s spreads over %u at most",
-			       ep->base.queue_cnt, ep->dev.name,
+			       ep->eth.base.queue_cnt, ep->dev.name,
 			       rss->max_rwq_indirection_table_size);
 	return 0;
 }
@@ -88,41 +84,21 @@ static int verbs_eth_choose_poll(const struct spw_port_spec *spec, struct verbs_
 }
 
 /* Text first, as far as it can be checked without the device. */
-static int verbs_eth_open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep,
-			      uint64_t *mtu_out)
+static int verbs_eth_open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep)
 {
 	static const char *const known[] = {"mode", "port", "mtu", "poll", RDMA_FLOW_KEYS};
-	const struct rdma_ctl_client client = {.async = rdma_side_async};
-	uint64_t port_num;
+	uint64_t port_num, mtu = 0;
 	int rc = spw_port_spec_check_keys(
 		spec, known, SPW_ARRAY_CNT(known),
 		"mode=eth, port=N, mtu=BYTES, poll=plain|extended, " RDMA_FLOW_USAGE);
 
-	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, MTU_MAX, mtu_out);
+	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, PORT_ETH_MTU_MAX, &mtu);
 	rc = rc ? rc : spw_port_spec_u64(spec, "port", 1, 1, 255, &port_num);
-	rc = rc ? rc : rdma_flow_parse(spec, &ep->flow);
+	rc = rc ? rc : rdma_flow_parse(spec, &ep->eth.flow);
 	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &ep->dev);
-	rc = rc ? rc : rdma_dev_check_link(&ep->dev);
-	rc = rc ? rc : rdma_eth_check_use(&ep->dev, &ep->flow);
+	rc = rc ? rc : port_eth_open(&ep->dev, mtu, &ep->eth);
 	rc = rc ? rc : verbs_eth_check_device(ep);
-	rc = rc ? rc : verbs_eth_choose_poll(spec, ep);
-	return rc ? rc : rdma_ctl_open(&ep->dev, ep->base.queue_cnt, &client, &ep->ctl);
-}
-
-static void verbs_eth_fill_caps(struct verbs_eth_port *ep, uint32_t mtu)
-{
-	ep->base.caps = (struct spw_port_caps){
-		.queue_max = (uint16_t)SPW_MIN(ep->dev.attr.rss_caps.max_rwq_indirection_table_size,
-					       SPW_PORT_QUEUE_MAX),
-		.slot_align = SPW_CACHE_LINE,
-		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
-		.slot_cnt_min = 2 * SPW_BURST_MAX,
-		.mtu = rdma_eth_mtu_sent(&ep->dev, mtu),
-		.nic_clock_hz = ep->extended ? rdma_dev_clock_hz(&ep->dev) : 0,
-		.can_tx = true,
-		.numa_node = ep->dev.numa_node,
-	};
-	rdma_eth_mac(&ep->dev, ep->base.caps.mac);
+	return rc ? rc : verbs_eth_choose_poll(spec, ep);
 }
 
 int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
@@ -130,28 +106,23 @@ int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t qu
 {
 	struct verbs_eth_port *ep =
 		port_alloc(&verbs_eth_driver, spec, index, queue_cnt, sizeof(*ep));
-	uint64_t mtu = 0;
 	int rc;
 
 	if (!ep)
 		return -ENOMEM;
 	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
-	rc = ep->queue ? verbs_eth_open_all(spec, ep, &mtu) : -ENOMEM;
+	rc = ep->queue ? verbs_eth_open_all(spec, ep) : -ENOMEM;
 	if (rc) {
-		verbs_eth_close(&ep->base);
+		verbs_eth_close(&ep->eth.base);
 		return rc;
 	}
-	verbs_eth_fill_caps(ep, rdma_eth_mtu(&ep->dev, mtu));
-	*port_out = &ep->base;
+	if (!ep->extended)
+		ep->eth.base.caps.nic_clock_hz = 0;
+	*port_out = &ep->eth.base;
 	return 0;
 }
 
 /* ---- set-up, start, stop ---- */
-
-static int verbs_eth_region_attach(struct spw_port *port, const struct spw_region *region)
-{
-	return rdma_dev_attach(&verbs_eth_of(port)->dev, region);
-}
 
 static int verbs_eth_queue_setup(struct spw_port *port, uint16_t queue,
 				 const struct spw_port_queue_conf *conf)
@@ -175,7 +146,7 @@ static int verbs_eth_queue_setup(struct spw_port *port, uint16_t queue,
 	rc = verbs_eth_queue_make(q, conf);
 	if (rc)
 		return rc;
-	ep->wq[queue] = q->rx.wq;
+	ep->eth.wq[queue] = q->rx.wq;
 	verbs_eth_calls(q, &port->queue[queue]);
 	return 0;
 }
@@ -186,11 +157,11 @@ static int verbs_eth_queues_start(struct verbs_eth_port *ep)
 {
 	int rc;
 
-	if (ep->started)
+	if (ep->eth.started)
 		return 0;
-	ep->started = true; /* also after a failure: stop undoes what was started */
-	rc = rdma_ctl_start(ep->ctl);
-	for (uint16_t i = 0; i < ep->base.queue_cnt && !rc; i++) {
+	ep->eth.started = true; /* also after a failure: stop undoes what was started */
+	rc = rdma_ctl_start(ep->eth.ctl);
+	for (uint16_t i = 0; i < ep->eth.base.queue_cnt && !rc; i++) {
 		rc = verbs_eth_rx_ready(&ep->queue[i]);
 		rc = rc ? rc : verbs_eth_tx_ready(&ep->queue[i]);
 		if (!rc)
@@ -204,9 +175,7 @@ static int verbs_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_o
 	struct verbs_eth_port *ep = verbs_eth_of(port);
 	int rc = verbs_eth_queues_start(ep);
 
-	rc = rc ? rc
-		: rdma_loop_make(&ep->dev, ep->wq[queue], SPW_PORT_LOOP_TYPE, &ep->loop, head_out);
-	return rc ? rc : SPW_BURST_MAX;
+	return rc ? rc : port_eth_loop(&ep->eth, queue, head_out);
 }
 
 /* The rules come last, so that receives are posted before the first frame arrives. What the litmus
@@ -216,12 +185,9 @@ static int verbs_eth_start(struct spw_port *port)
 	struct verbs_eth_port *ep = verbs_eth_of(port);
 	int rc = verbs_eth_queues_start(ep);
 
-	rdma_loop_end(&ep->loop);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		memset(&ep->queue[i].stat, 0, sizeof(ep->queue[i].stat));
-	ep->drops_known = rdma_dev_counter(&ep->dev, MISSED, &ep->drops_base);
-	rdma_phy_start(&ep->dev, &ep->phy);
-	return rc ? rc : verbs_eth_steer(ep);
+	return rc ? rc : port_eth_start(&ep->eth);
 }
 
 /* What the device has not sent in time counts as flushed. */
@@ -247,12 +213,9 @@ static int verbs_eth_stop(struct spw_port *port)
 	struct verbs_eth_port *ep = verbs_eth_of(port);
 	int rc = 0;
 
-	if (!ep->started)
+	if (!ep->eth.started)
 		return 0;
-	ep->started = false;
-	rdma_ctl_stop(ep->ctl);
-	rdma_loop_end(&ep->loop);
-	rdma_steer_down(&ep->steer);
+	port_eth_stop(&ep->eth);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		int rc_queue = verbs_eth_queue_stop(&ep->queue[i]);
 
@@ -263,20 +226,13 @@ static int verbs_eth_stop(struct spw_port *port)
 
 /* ---- counters ---- */
 
-/* The device counts what arrives without a posted receive (out_of_buffer). Its counter cannot be
- * reset, so start reads the base. */
 static void verbs_eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct verbs_eth_port *ep = verbs_eth_of(port);
-	uint64_t missed = 0;
-	bool known;
 
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		port_stat_add(stat, &ep->queue[i].stat);
-	known = ep->drops_known && rdma_dev_counter(&ep->dev, MISSED, &missed);
-	rdma_missed_stat(known, missed - ep->drops_base, 0, stat);
-	rdma_phy_stat(&ep->phy, stat);
-	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->dev.link_down_cnt);
+	port_eth_stat(&ep->eth, 0, stat);
 }
 
 static void verbs_eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
@@ -288,22 +244,15 @@ static void verbs_eth_slots(struct spw_port *port, uint16_t queue, struct spw_po
 	slots->in_rx = q->recv_out;
 }
 
-static int verbs_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
-				uint64_t *uncertainty_ns_out)
-{
-	return rdma_dev_pair_clock(&verbs_eth_of(port)->dev, nic_ticks_out, tsc_out,
-				   uncertainty_ns_out);
-}
-
 const struct spw_port_driver verbs_eth_driver = {
 	.name = "verbs",
-	.region_attach = verbs_eth_region_attach,
+	.region_attach = port_eth_region_attach,
 	.queue_setup = verbs_eth_queue_setup,
 	.loop = verbs_eth_loop,
 	.start = verbs_eth_start,
 	.stop = verbs_eth_stop,
 	.stat = verbs_eth_stat,
 	.slots = verbs_eth_slots,
-	.pair_clock = verbs_eth_pair_clock,
+	.pair_clock = port_eth_pair_clock,
 	.close = verbs_eth_close,
 };

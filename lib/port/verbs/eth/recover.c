@@ -139,6 +139,6 @@ uint16_t verbs_eth_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 				       (uint16_t)(cnt - n));
 	if (q->recv_out < q->ring && !q->rx_fault.bad)
 		verbs_eth_refill(q);
-	return (uint16_t)(n +
-			  rdma_ctl_events(q->port->ctl, q->index, event + n, (uint16_t)(cnt - n)));
+	return (uint16_t)(n + rdma_ctl_events(q->port->eth.ctl, q->index, event + n,
+					      (uint16_t)(cnt - n)));
 }

@@ -167,7 +167,7 @@ SPW_INLINE uint16_t verbs_eth_rx_body(struct verbs_eth_queue *q, struct spw_desc
 			.slot = one.slot,
 			.len = one.len,
 			.region = q->region_id,
-			.port = q->port->base.index,
+			.port = q->port->eth.base.index,
 			.nic_stamp = one.stamp,
 			.flags = (one.flags & IBV_WC_IP_CSUM_OK ? q->csum_flags : 0) |
 				 (extended ? SPW_DESC_NIC_STAMP : 0),
@@ -226,7 +226,7 @@ static void verbs_eth_release(void *vq, const uint32_t *slot, uint16_t cnt)
 
 	spw_pool_put(q->pool, slot, cnt);
 	q->lent_cnt -= cnt;
-	if (q->recv_out < q->ring && !q->rx_fault.bad && q->port->started)
+	if (q->recv_out < q->ring && !q->rx_fault.bad && q->port->eth.started)
 		verbs_eth_refill(q);
 }
 

@@ -61,8 +61,9 @@ static void echoes(void **state SPW_UNUSED)
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(queues); i++) {
 		open_clean("verbs:mlx5_0,poll=plain", "verbs:mlx5_1,mode=eth", queues[i]);
-		assert_non_null(
-			spw_container_of(run.b.port, struct verbs_eth_port, base)->queue[0].rx.ex);
+		assert_non_null(spw_container_of(run.b.port, struct verbs_eth_port, eth.base)
+					->queue[0]
+					.rx.ex);
 		kit_pump(&run, 10000);
 		check_clean();
 		for (uint16_t q = 0; q < queues[i]; q++)
@@ -103,7 +104,7 @@ static void check_recovered(uint32_t cnt)
 
 static const struct verbs_eth_queue *queue(uint16_t q)
 {
-	return &spw_container_of(run.b.port, struct verbs_eth_port, base)->queue[q];
+	return &spw_container_of(run.b.port, struct verbs_eth_port, eth.base)->queue[q];
 }
 
 static const char *const both_ways[] = {"verbs:mlx5_1,poll=extended", "verbs:mlx5_1,poll=plain"};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What a port of an RDMA device with raw Ethernet (mode=eth) is without its queues: shared by mlx5/
+ * and verbs/. The driver owns the device and the queues; the control thread, flow rules, the
+ * litmus's loop and the device's counters are here. Private to lib/port.
+ */
+#ifndef SPW_PORT_ETH_PORT_H
+#define SPW_PORT_ETH_PORT_H
+
+#include "port/port.h"
+#include "rdma/spw_rdma_ctl.h"
+#include "rdma/spw_rdma_flow.h"
+#include "rdma/spw_rdma_loop.h"
+#include "rdma/spw_rdma_netdev.h"
+
+#define PORT_ETH_MTU_MAX 9978u
+
+/* Stands first in the driver's own struct. */
+struct port_eth {
+	struct spw_port base;
+	struct rdma_dev *dev;       /* the driver's, from port_eth_open on */
+	struct rdma_flow_conf flow; /* filled in by the driver before port_eth_open */
+	struct rdma_steer steer;
+	struct rdma_loop loop; /* the litmus's */
+	struct rdma_ctl *ctl;
+	struct ibv_wq *wq[SPW_PORT_QUEUE_MAX]; /* by queue, for the indirection table */
+	struct rdma_phy phy;
+	uint64_t drops_base; /* the device's out_of_buffer counter at start */
+	bool drops_known;    /* it can be read */
+	bool started;        /* the queues take frames, and must be stopped; also after a failure */
+};
+
+/* Purpose: checks link and rules of an open device, opens its control thread, and fills in what
+ *          such a port can do.
+ * Shape:   mtu: as rdma_eth_mtu asks.
+ * Owner:   the caller, until port_eth_close; dev is borrowed until then.
+ * Thread:  setup
+ * Errors:  those of rdma_dev_check_link, rdma_eth_check_use and rdma_ctl_open. */
+int port_eth_open(struct rdma_dev *dev, uint64_t mtu, struct port_eth *pe);
+/* Zeroed is fine. Thread: setup. */
+void port_eth_close(struct port_eth *pe);
+
+/* Purpose: spw_port_driver.region_attach and .pair_clock. Thread: as there. */
+int port_eth_region_attach(struct spw_port *port, const struct spw_region *region);
+int port_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			uint64_t *uncertainty_ns_out);
+
+/* Purpose: spw_port_driver.loop, once the queues take frames. Thread: setup. */
+int port_eth_loop(struct port_eth *pe, uint16_t queue, uint8_t *head_out);
+
+/* Purpose: ends the litmus's loop, begins counting, and creates the flow rules.
+ * Shape:   the queues take frames: rules come last.
+ * Thread:  setup */
+int port_eth_start(struct port_eth *pe);
+/* Purpose: creates the rules of all queues; again in a recovery, after rdma_steer_down.
+ * Thread:  setup; owner during recovery, who holds dev->lock. */
+int port_eth_steer(struct port_eth *pe);
+/* Purpose: nothing is steered to the queues any more, and the control thread has ended; the driver
+ *          stops its queues then.
+ * Thread:  setup */
+void port_eth_stop(struct port_eth *pe);
+
+/* Purpose: adds what the device counts to the sums of the queues. by_cqe: frames without a WQE that
+ *          CQEs reported; the device's own counter is preferred, since CQEs report them only with
+ *          the next frame.
+ * Thread:  any */
+void port_eth_stat(struct port_eth *pe, uint64_t by_cqe, struct spw_port_stat *stat);
+
+#endif
