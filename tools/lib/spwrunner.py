@@ -34,7 +34,8 @@ Result = collections.namedtuple("Result", "name folder result seconds cpu_s")
 def _folder(command, root, build):
     """Where a test's own file lies: tests/unit/base, tests/e2e/gen, tools/check. A program of ours comes before a
     script that starts it."""
-    files = [os.path.realpath(word) for word in command if os.path.isabs(word) and not os.path.isdir(word)]
+    paths = [os.path.join(build, word) for word in command if "/" in word]  # programs of the build are relative to it
+    files = [os.path.realpath(path) for path in paths if not os.path.isdir(path)]
     for top in (build, root):
         for path in (os.path.relpath(file, top) for file in files):
             if path.startswith(("tests/", "tools/")):
