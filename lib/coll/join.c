@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_text.h"
 #include "coll/coll.h"
 
 #define MAGIC  0x434c4f43u /* "COLC"; another value: another byte order */
@@ -93,9 +94,8 @@ static int join_exchange(struct spw_coll *c)
 		rc = hello_check(c, &all[i], i);
 		c->session = join_mix(c->session ^ all[i].nonce) + i;
 		c->peer[i].handle = all[i].handle[c->rank];
-		memcpy(c->peer[i].name, all[i].name, COLL_NAME_BYTES - 1);
-		for (char *p = c->peer[i].name; *p; p++)
-			*p = *p < ' ' || *p > '~' ? '?' : *p;
+		all[i].name[COLL_NAME_BYTES - 1] = '\0';
+		spw_text_show(all[i].name, c->peer[i].name, COLL_NAME_BYTES);
 	}
 	return rc;
 }
