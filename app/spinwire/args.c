@@ -16,10 +16,9 @@
 #include "app_opt.h"
 #include "base/spw_err.h"
 
-static const char *const usage[] = {"[EAL arguments] -- --port SPEC [options]",
-				    "[EAL arguments] -- --config FILE [options]",
-				    "--replay FILE [--handler NAME] [--json FILE] [--explain FLOW:NUMBER]",
-				    NULL};
+static const char *const usage[] = {
+	"[EAL arguments] -- --port SPEC [options]", "[EAL arguments] -- --config FILE [options]",
+	"--replay FILE [--handler NAME] [--json FILE] [--explain FLOW:NUMBER]", NULL};
 static const struct spw_opt_pair status[] = {
 	{"0", "good"},
 	{"1", "usage or configuration"},
