@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The command line (args.h).
+ * The command line (args.h): main.c calls perf_args once, before anything is opened. The table
+ * below also makes --help, the man page and the shell completion (lib/opt), so a new option needs
+ * a help text here and nothing else. Lists with commas are options of kind OWN; their setters
+ * clear what a former --rows or --sizes has set, so the last one on the command line counts.
  */
 #include "args.h"
 
@@ -17,6 +20,8 @@
 
 /* ---- lists ---- */
 
+/* One byte is refused: a latency row needs two, and a message of 0 bytes ends a row of SENDs
+ * (queue.h). */
 static int size_add(struct perf_args *args, const char *word)
 {
 	uint64_t bytes;
@@ -46,6 +51,7 @@ static int list_each(struct perf_args *args, const char *list,
 	return rc;
 }
 
+/* Setters of options get the struct that the table's offsets refer to: struct perf_args. */
 static int sizes_set(void *base, const char *list)
 {
 	struct perf_args *args = base;
@@ -85,6 +91,8 @@ static int rows_set(void *base, const char *list)
 	return list_each(args, list, row_add);
 }
 
+/* The choices are the kinds up to SPW_MEM_GPU; what follows in the enumeration is no choice of a
+ * user. */
 static const char *memory_choice(uint32_t idx)
 {
 	return idx <= SPW_MEM_GPU ? spw_mem_kind_name((enum spw_mem_kind)idx) : NULL;
@@ -205,6 +213,7 @@ static const struct spw_opt_program program = {
 	.see = "spinwire-perf-report(1), spinwire-perf-collectives(1), spinwire-doctor(1), "
 	       "with-softhca(1); docs/100-two-machines.md"};
 
+/* A word without dashes: "serve", or the host. Both together, or two hosts, are an error. */
 static int args_word_take(void *base, const char *word)
 {
 	struct perf_args *args = base;
@@ -219,6 +228,8 @@ static int args_word_take(void *base, const char *word)
 	return 0;
 }
 
+/* Combinations are checked last, when all options are known: their order on the command line is
+ * free. */
 int perf_args(struct perf_args *args, int argc, char **argv)
 {
 	int rc = spw_opt_defaults(table, SPW_ARRAY_CNT(table), args);

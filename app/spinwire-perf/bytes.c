@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What messages carry (bytes.h).
+ * What messages carry (bytes.h). case_xfer.c calls this before and after the timed part, never
+ * within it: the pattern of a slot is made at the source, its destination is cleared, and
+ * afterwards every byte of the destination is compared. A row whose bytes differ is invalid.
+ *
+ *    write, send   send half    ──►  receive half of the other end
+ *    read          send half    ◄──  receive half of the other end
  */
 #include "bytes.h"
 
@@ -14,6 +19,8 @@
 
 #define FLUSH_NS 1000000000ull
 
+/* A READ goes from a receive half to a send half, because the other end's window covers its
+ * receive half alone (lane.h). */
 static uint8_t *bytes_source(const struct perf_lane *lane, const struct perf_case *what,
 			     uint32_t slot)
 {
@@ -28,6 +35,8 @@ static uint8_t *bytes_destination(const struct perf_lane *lane, const struct per
 				     : perf_lane_recv_at(lane, what, slot);
 }
 
+/* The destination is cleared too: bytes that a former row has left there would pass for new ones.
+ */
 static int bytes_fill(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot,
 		      uint64_t seed)
 {

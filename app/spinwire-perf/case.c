@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One case as it travels between the ends, and reading the other end's messages: nothing of them is
- * trusted.
+ * One case as it travels between the ends, and reading the other end's messages: nothing of them
+ * is trusted. Every number has an upper bound here, since lane.c allocates by it and loops run by
+ * it; every text becomes one line that a terminal may have. Clocks and the mark of a result stand
+ * here too, because all cases use them.
+ *
+ * Before a field is added: perf_case_json and perf_case_parse change together, and PERF_PROTOCOL
+ * (perf.h) with them, as an older end would refuse the case.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -51,6 +56,8 @@ uint64_t perf_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Time-outs count only time in which this process ran: a stopped or preempted end must not blame
+ * the other one. */
 uint64_t perf_ran_ns(uint64_t *last_ns)
 {
 	const uint64_t now_ns = perf_now_ns(), ran_ns = now_ns - *last_ns;
@@ -94,6 +101,8 @@ json_t *perf_case_json(const struct perf_case *what)
 			 (json_int_t)what->streams, "ms", (json_int_t)what->ms);
 }
 
+/* The server acts on what is accepted here. Bytes, streams and ms divide or end loops, so 0 is
+ * refused. */
 int perf_case_parse(const json_t *json, struct perf_case *what_out)
 {
 	const char *op = json_string_value(json_object_get(json, "op"));
@@ -140,6 +149,8 @@ int perf_flow_parse(const json_t *json, struct perf_flow *flow_out)
 	return rc;
 }
 
+/* Marks only become worse (enum perf_valid is in that order), so the first reason of the worst one
+ * stays. */
 void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fmt, ...)
 {
 	va_list args;

@@ -52,6 +52,8 @@ struct egress {
 	uint64_t posted, stamped;
 };
 
+/* Completions of one QP come in the order of its sends, so a stamp belongs to the oldest sample
+ * without one. */
 static int egress_stamps_take(struct egress *e)
 {
 	uint64_t stamp[PERF_DATAGRAM_AHEAD];
@@ -64,6 +66,8 @@ static int egress_stamps_take(struct egress *e)
 	return cnt;
 }
 
+/* The sample is noted only if the send was taken: after -EAGAIN the caller tries again with the
+ * same due time. */
 static int egress_post_due(struct egress *e, uint64_t due)
 {
 	int rc = perf_datagram_post(&e->d);
@@ -73,6 +77,7 @@ static int egress_post_due(struct egress *e, uint64_t due)
 	return rc;
 }
 
+/* Waits until every send has its stamp; the open loop begins and ends with an empty queue. */
 static int egress_settle(struct egress *e)
 {
 	uint64_t last_ns = perf_now_ns(), spent_ns = 0;
@@ -88,6 +93,7 @@ static int egress_settle(struct egress *e)
 	return SPW_MIN(rc, 0);
 }
 
+/* Gives the mean time of one message, in ticks: the open loop takes its gap from it. */
 static int egress_closed_loop(struct egress *e, uint32_t ms, uint64_t *each_out)
 {
 	uint64_t start = spw_tsc_now(), span = spw_tsc_from_ns(e->tsc, ms * 1000000ull);
@@ -101,6 +107,8 @@ static int egress_closed_loop(struct egress *e, uint32_t ms, uint64_t *each_out)
 	return rc;
 }
 
+/* Due times do not depend on what the NIC does: a message that cannot be posted in time counts
+ * from when it was due. */
 static int egress_open_loop(struct egress *e, double gap, uint32_t ms)
 {
 	uint64_t start = spw_tsc_now(), span = spw_tsc_from_ns(e->tsc, ms * 1000000ull);
@@ -164,6 +172,8 @@ static int egress_summarise(const struct egress *e, const struct clock_pair pair
 	return 0;
 }
 
+/* The clocks are paired before the first and after the last message, so that every stamp lies
+ * between two readings and is interpolated, never extrapolated. */
 static int egress_measure(struct egress *e, struct perf_result *result)
 {
 	const struct perf_case *what = &result->what;
@@ -204,6 +214,8 @@ static const struct perf_rail *egress_rail_of(const struct perf_session *s,
 	return &s->rails.rail[__builtin_ctz(what->rails)];
 }
 
+/* The PHY counters of both ends are compared after the server has stopped: by then all that will
+ * arrive has. */
 static int egress_finish(struct perf_session *s, const struct perf_phy *before,
 			 struct perf_result *result)
 {
@@ -306,6 +318,7 @@ static int egress_stopped(struct perf_session *s, int status, const struct perf_
 	return rc;
 }
 
+/* Answers exactly one message for each order, also after an error: the client waits for it. */
 int perf_egress_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
 {
 	struct perf_datagram *d = calloc(1, sizeof(*d));

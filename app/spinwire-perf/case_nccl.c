@@ -32,6 +32,8 @@
 
 /* ---- one rank ---- */
 
+/* A rank prints one JSON object a line. "missing" means that this machine cannot run NCCL at all:
+ * it is kept for the session, and later rows fail at once. */
 static int answer_read(struct perf_session *s, json_t **json_out)
 {
 	char line[ANSWER_BYTES], error[PERF_TEXT_BYTES];
@@ -162,6 +164,8 @@ static int nccl_measure(struct perf_session *s, struct perf_result *result, uint
 	return rc;
 }
 
+/* Rank 0 starts first (at the server) and prints its port; a rank 1 without it would wait for
+ * torch's time-out. */
 int perf_nccl_client(struct perf_session *s, struct perf_result *result)
 {
 	char theirs[160];
@@ -190,6 +194,8 @@ int perf_nccl_client(struct perf_session *s, struct perf_result *result)
 
 /* ---- the server's end ---- */
 
+/* Another process may take the port between the two calls; rank 0 then reports it, and the row
+ * fails. */
 static int port_choose(struct perf_session *s)
 {
 	int fd = perf_ctl_listen(s->data_port, &s->nccl.port);
@@ -200,6 +206,8 @@ static int port_choose(struct perf_session *s)
 	return 0;
 }
 
+/* The client's rank is started before it orders "run": both ranks get their order when both have
+ * loaded. */
 static int nccl_serve(struct perf_session *s, const struct perf_case *what, const char *rails)
 {
 	struct perf_phy before, moved;
@@ -218,6 +226,8 @@ static int nccl_serve(struct perf_session *s, const struct perf_case *what, cons
 						perf_phy_json(&moved)));
 }
 
+/* A rank that lacks something has ended by itself (-ENOENT); any other error may leave one that
+ * waits. */
 int perf_nccl_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
 {
 	char rails[160];

@@ -42,6 +42,8 @@ struct oneshot {
 
 /* ---- the group ---- */
 
+/* The group's exchange (spw_coll_conf.exchange) over the control connection: what each rank adds,
+ * in hex. */
 static int oneshot_exchange(void *arg, const void *mine, void *all, size_t bytes)
 {
 	struct oneshot *o = arg;
@@ -77,6 +79,8 @@ static uint64_t out_bytes(const struct perf_case *what)
 	return what->coll == PERF_COLL_ALL_GATHER ? what->bytes : perf_coll_part_bytes(what);
 }
 
+/* Input and output lie one behind the other in one memory: in at 0, out at the bytes of one rank's
+ * part. */
 static int group_open(struct oneshot *o)
 {
 	uint64_t part = perf_coll_part_bytes(o->what);
@@ -121,6 +125,8 @@ static void group_close(struct oneshot *o)
 
 /* ---- calls ---- */
 
+/* Launches are asynchronous with a GPU; the wait makes the time of a row that of the finished
+ * calls. */
 static int calls_make(struct oneshot *o, uint64_t cnt)
 {
 	uint64_t part = perf_coll_part_bytes(o->what);
@@ -142,6 +148,7 @@ static int calls_make(struct oneshot *o, uint64_t cnt)
 	return rc ? rc : spw_coll_error(o->coll);
 }
 
+/* Sums of small whole numbers are exact in f32, so results are compared for equality. */
 static float oneshot_wanted(const struct oneshot *o, uint64_t idx)
 {
 	uint64_t each = perf_coll_part_bytes(o->what) / sizeof(float);
@@ -173,6 +180,8 @@ static int call_checked(struct oneshot *o)
 
 /* ---- the client's end ---- */
 
+/* The number of calls is derived from the warm-up and sent to the other end: both must make
+ * equally many, or one waits for a call that never comes. */
 static int oneshot_time(struct oneshot *o, struct perf_result *result)
 {
 	uint64_t start = perf_now_ns(), cpu, calls;
@@ -195,6 +204,8 @@ static int oneshot_time(struct oneshot *o, struct perf_result *result)
 	return rc;
 }
 
+/* call_checked stands before and after the timed part at both ends, in the same order as in
+ * serve_calls. */
 static int oneshot_measure(struct oneshot *o, struct perf_result *result)
 {
 	struct perf_phy before, own, peer;
@@ -226,6 +237,7 @@ static void rails_take(struct oneshot *o, const struct perf_case *what, char *th
 	perf_rails_text(&o->s->rails, what->rails, 1, true, theirs, bytes);
 }
 
+/* Kernels run only if both ends have a GPU: a collective has one kind of member. */
 int perf_oneshot_client(struct perf_session *s, struct perf_result *result)
 {
 	struct oneshot o = {.s = s, .what = &result->what};

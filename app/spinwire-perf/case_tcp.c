@@ -40,6 +40,8 @@ struct ping {
 	bool bad;
 };
 
+/* The send blocks: with at most AHEAD_BYTES under way the sockets' buffers take them, and the echo
+ * is never stuck behind it. */
 static int ping_post(void *arg)
 {
 	struct ping *p = arg;
@@ -55,6 +57,7 @@ static int ping_post(void *arg)
 	return 0;
 }
 
+/* Takes at most the rest of one message, so that a message is compared as soon as it is whole. */
 static int ping_poll(void *arg)
 {
 	struct ping *p = arg;
@@ -103,6 +106,7 @@ static int tcp_ping(struct perf_session *s, int fd, struct perf_result *result)
 	return rc;
 }
 
+/* Ends when the client shuts its side down, which is no error. */
 static int tcp_pong(int fd, uint64_t bytes, struct perf_flow *flow)
 {
 	uint8_t *buf = malloc(bytes);
@@ -123,6 +127,8 @@ static int tcp_pong(int fd, uint64_t bytes, struct perf_flow *flow)
 
 /* ---- client ---- */
 
+/* The token is that of this case alone; a stream of an earlier case that comes late is not
+ * counted. */
 static int token_take(const json_t *answer, uint8_t token[PERF_TOKEN_BYTES])
 {
 	const char *text = json_string_value(json_object_get(answer, "token"));
@@ -181,6 +187,7 @@ static void phy_judge(const struct perf_session *s, const struct path *path,
 		perf_phy_judge(own, peer, result);
 }
 
+/* Streams go to the addresses in turn, as a bond's hash would at best spread them. */
 static int streams_connect(struct perf_result *result, const struct path *path,
 			   const json_t *answer, int *fd)
 {
@@ -200,6 +207,7 @@ static int streams_connect(struct perf_result *result, const struct path *path,
 	return rc;
 }
 
+/* The streams are closed at an error before the server is asked: it waits for their end. */
 static int tcp_measure(struct perf_session *s, struct perf_result *result, int *fd,
 		       struct perf_phy *peer_out)
 {
@@ -256,6 +264,7 @@ int perf_tcp_client(struct perf_session *s, struct perf_result *result)
 
 /* ---- server ---- */
 
+/* The listener exists before its port is sent, so a client that connects at once is not refused. */
 static int listen_say(struct perf_session *s, int *listener_out, uint8_t token[PERF_TOKEN_BYTES])
 {
 	uint8_t random[SPW_OOB_NONCE_BYTES];

@@ -51,6 +51,7 @@ static uint64_t seed_of(uint64_t seed, bool of_server)
 
 /* ---- the client's end ---- */
 
+/* One form for all orders; a field that an order does not use is 0. */
 static json_t *xfer_order(const char *name, uint64_t seed, uint64_t slots)
 {
 	return json_pack("{s:s,s:I,s:I}", "do", name, "seed", (json_int_t)seed, "slots",
@@ -68,6 +69,8 @@ static bool arrives_there(const struct perf_case *what)
 	return what->both || what->op != PERF_READ;
 }
 
+/* Both ends are ready when this returns: no message may arrive in a destination that is cleared
+ * afterwards. */
 static int prepare_both(struct perf_session *s, const struct perf_case *what, uint64_t seed,
 			uint32_t slots)
 {
@@ -120,6 +123,7 @@ static int verify_both(struct perf_session *s, const struct perf_result *result,
 	return rc;
 }
 
+/* Of a WRITE or READ both ways each end sends by itself; only a SEND needs receives at this end. */
 static int xfer_time(struct perf_session *s, struct perf_result *result, uint64_t flag)
 {
 	const struct perf_case *what = &result->what;
@@ -146,6 +150,7 @@ static void carried_add(const struct spw_xfer_conn *conn, struct perf_result *re
 	result->carried_cnt = i;
 }
 
+/* Counters are read just outside the timed part; reading them opens sockets (phy.h). */
 static int xfer_run(struct perf_session *s, struct perf_result *result)
 {
 	struct perf_phy before, own, peer;
@@ -171,6 +176,8 @@ static int xfer_run(struct perf_session *s, struct perf_result *result)
 	return rc;
 }
 
+/* The three parts use seeds PERF_SLOT_MAX apart, so bytes that an earlier part left are wrong in
+ * the next one. */
 int perf_xfer_client(struct perf_session *s, struct perf_result *result)
 {
 	const struct perf_case *what = &result->what;
@@ -205,6 +212,7 @@ struct served {
 	bool over;
 };
 
+/* The client's READs and, one way, its WRITEs need no work of this end but progress. */
 static int xfer_serve(struct perf_session *s, struct served *c, uint64_t flag)
 {
 	const struct perf_case *what = c->what;
@@ -267,6 +275,8 @@ static int xfer_failed(struct perf_session *s, int rc, bool *over)
 	return perf_ctl_refuse(&s->ctl, rc);
 }
 
+/* Returns 0 as well when the case failed but the client knows: the session goes on with the next
+ * case. */
 int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
 {
 	struct served c = {.what = what};

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Programs that this one starts (child.h).
+ * Programs that this one starts (child.h): the other end of a run (local.c) and NCCL's ranks
+ * (case_nccl.c). A child lives no longer than this process: its stdin is a pipe whose write end is
+ * only here, and children leave when it ends. stderr stays that of this process, so that a child's
+ * own messages reach the user.
  */
 #include "child.h"
 
@@ -27,6 +30,7 @@ static void close_pipe(const int end[2])
 		close(end[i]);
 }
 
+/* Both pipes are close-on-exec; dup2 clears that for the child's two ends alone. */
 int perf_child_start(char *const *argv, struct perf_child *child_out)
 {
 	int in[2] = {-1, -1}, out[2] = {-1, -1};
@@ -53,6 +57,8 @@ int perf_child_start(char *const *argv, struct perf_child *child_out)
 	return 0;
 }
 
+/* Reads byte by byte: what follows the line stays in the pipe for the next call. A longer line is
+ * cut. */
 int perf_child_line(const struct perf_child *child, int timeout_ms, char *line, size_t bytes)
 {
 	struct pollfd wait = {.fd = child->out, .events = POLLIN};
@@ -74,6 +80,7 @@ int perf_child_line(const struct perf_child *child, int timeout_ms, char *line, 
 	return 0;
 }
 
+/* Closing stdin asks it to leave; after a second (END_TURNS naps) it is killed. */
 void perf_child_end(struct perf_child *child)
 {
 	const struct timespec nap = {.tv_nsec = END_NS};

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The end that was given the other one's address: plans, measures case after case, prints.
+ * The end that was given the other one's address: plans, measures case after case, prints. main.c
+ * calls perf_client; everything that goes wrong within a case becomes the mark of its row, and the
+ * run goes on.
+ *
+ *    outputs tried ─ connect, greet, facts ─ pair ─ plan ─┬─ case ─ row ─┐─ verdicts ─ JSON, CSV,
+ * HTML └──────◄───────┘
+ *
+ * Files that options name are tried before the first connection, because a run takes minutes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,6 +28,7 @@ struct dead {
 	char why[PERF_TEXT_BYTES];
 };
 
+/* The lane allocates no more than the weaker end would: both ends have memory of the same size. */
 static int client_begin(const struct perf_args *args, const struct spw_oob_secret *secret,
 			struct perf_session *s)
 {
@@ -61,6 +69,7 @@ static bool takes_lane(const struct perf_case *what)
 	return is_rdma(what) && what->op != PERF_EGRESS && what->op != PERF_COLL;
 }
 
+/* Returns the error of the case; only ctl.fd says whether the session still stands. */
 static int client_ask(struct perf_session *s, struct perf_result *r)
 {
 	if (r->what.op == PERF_COLL)
@@ -122,6 +131,7 @@ static int client_outputs_try(const struct perf_args *args)
 	return rc ? rc : app_file_try("--html", args->html);
 }
 
+/* The page is made from the JSON report, in a file of its own that is removed again. */
 static int html_write(const struct perf_args *args, const struct perf_session *s,
 		      const struct perf_rows *rows)
 {
@@ -151,6 +161,7 @@ static int client_outputs_write(const struct perf_args *args, const struct perf_
 	return status;
 }
 
+/* Wrong figures weigh more than missing ones. */
 static int status_of(const struct perf_session *s, const struct perf_rows *rows)
 {
 	int status = s->rails.fault_cnt ? APP_FAULT : APP_GOOD;
@@ -164,6 +175,8 @@ static int status_of(const struct perf_session *s, const struct perf_rows *rows)
 	return invalid ? APP_BALANCE : status;
 }
 
+/* Rows that could not be measured any more are printed too: a report has a row for each case of
+ * the plan. */
 static void measure_all(struct perf_session *s, const struct perf_plan *plan,
 			struct perf_rows *rows, bool quiet)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Names and figures of collectives (coll.h). Source of the factors: NVIDIA nccl-tests,
- * doc/PERFORMANCE.md.
+ * Names and figures of collectives (coll.h), for the rows of lib/coll and of NCCL alike. Source of
+ * the factors: NVIDIA nccl-tests, doc/PERFORMANCE.md. Bus bandwidth is what the busiest link of a
+ * rank carries, so it can be compared with the link's rate and between collectives; with n = 2
+ * ranks the factors are 1 and 1/2.
  */
 #include "coll.h"
 
@@ -22,6 +24,8 @@ const char *perf_net_name(enum perf_net net)
 	return net_word[net].text;
 }
 
+/* The name comes from the other end: NULL and unknown ones become NONE, which perf_case_parse
+ * refuses. */
 enum perf_coll perf_coll_parse(const char *name)
 {
 	for (uint32_t i = 0; name && i < PERF_COLL_CNT; i++)
@@ -60,6 +64,7 @@ uint64_t perf_coll_part_bytes(const struct perf_case *what)
 	return what->coll == PERF_COLL_ALL_GATHER ? what->bytes / PERF_COLL_RANKS : what->bytes;
 }
 
+/* Below 4093, so that the sum of two is a whole number that f32 represents exactly. */
 float perf_coll_value(uint32_t rank, uint64_t idx)
 {
 	return (float)((idx * 7 + rank * 13 + 1) % 4093);

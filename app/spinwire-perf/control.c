@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The control connection (control.h).
+ * The control connection (control.h), of both ends: the messages that every case file exchanges. A
+ * thin layer over lib/oob, which has the sockets, the MAC and the framing; here are JSON,
+ * deadlines, and errors in words that say what to do.
+ *
+ * Every wait ends: at its deadline, when the process is to leave, or when the other end does. A
+ * message that was sent in part cannot be continued, so the connection is closed after any failed
+ * send.
  */
 #include "control.h"
 
@@ -45,6 +51,8 @@ int perf_ctl_listen(uint16_t port, uint16_t *port_out)
 	return fd < 0 ? perf_ctl_listen_error(port, fd) : fd;
 }
 
+/* IPv4 over an IPv6 socket is printed as IPv4: the text is compared with and used as an address
+ * later. */
 static void address_text(const struct sockaddr_storage *addr, char *out, size_t bytes)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
@@ -54,6 +62,8 @@ static void address_text(const struct sockaddr_storage *addr, char *out, size_t 
 	snprintf(out, bytes, "%s", strncmp(text, "::ffff:", 7) ? text : text + 7);
 }
 
+/* Both addresses are noted once; later cases listen and connect on the path that the control
+ * connection took. */
 static void control_settle(struct perf_ctl *ctl, int fd)
 {
 	struct sockaddr_storage addr;
@@ -109,6 +119,7 @@ static int control_refused(const char *host, const char *port, int error)
 	return spw_err(error, "%s port %s: %s", host, port, strerror(error));
 }
 
+/* All addresses of a name are tried in order, each for CONNECT_MS; the last error is reported. */
 int perf_ctl_connect(const char *text, uint16_t dflt_port, struct perf_ctl *ctl_out)
 {
 	struct spw_oob_host host;
@@ -233,12 +244,15 @@ static int message_of(const struct perf_ctl *ctl, size_t bytes, json_t **json_ou
 	return spw_err(rc, "%s: %s", ctl->peer, error);
 }
 
+/* Sends this thread's last text, so nothing that may set another one stands between the error and
+ * this call. */
 int perf_ctl_error(struct perf_ctl *ctl, int rc)
 {
 	return perf_ctl_send(
 		ctl, json_pack("{s:s,s:b}", "error", spw_err_text(), "wrong", rc == -EBADMSG));
 }
 
+/* The deadline of an order under way starts when its message has come. */
 int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 {
 	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
@@ -269,6 +283,7 @@ int perf_ctl_greet(struct perf_ctl *ctl, const struct spw_oob_secret *secret, ui
 	return waited ? waited : rc ? channel_error(ctl, rc) : 0;
 }
 
+/* Called from measuring loops: one poll without waiting. */
 bool perf_ctl_pending(const struct perf_ctl *ctl)
 {
 	struct pollfd wait = {.fd = ctl->fd, .events = POLLIN};
@@ -289,6 +304,8 @@ int perf_ctl_order(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 	return spw_err(ECANCELED, "%s: gave up", ctl->peer);
 }
 
+/* The client may have sent orders before it learns of the error: all up to its abort are answered
+ * by silence. */
 int perf_ctl_refuse(struct perf_ctl *ctl, int rc)
 {
 	json_t *msg = NULL;
@@ -304,6 +321,8 @@ int perf_ctl_refuse(struct perf_ctl *ctl, int rc)
 	return aborted ? perf_ctl_send(ctl, json_pack("{s:b}", "aborted", 1)) : rc;
 }
 
+/* Answers that were under way are dropped up to the one to the abort; both ends are then between
+ * two cases. The text of the error that led here is restored, since the exchange may set others. */
 int perf_ctl_give_up(struct perf_ctl *ctl, int error)
 {
 	bool aborted = false;

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One end of a UD flow (datagram.h).
+ * One end of a UD flow (datagram.h), for case_egress.c. Plain verbs on lib/rdma's device, one CQ
+ * for both queues: the client only sends and the server only receives, so its completions are of
+ * one kind.
+ *
+ *    slot    | GRH 40 bytes | message |     a receive has the GRH in front (InfiniBand
+ * specification, ^ receive      ^ send           11.4.1.2); a send begins behind that place
  */
 #include "datagram.h"
 
@@ -34,6 +39,7 @@ static struct ibv_sge sge_of(const struct perf_datagram *d, uint32_t slot, bool 
 
 /* ---- life ---- */
 
+/* All slots carry the same pattern, so that posting a send writes nothing. */
 static int datagram_memory_make(struct perf_datagram *d, uint64_t seed)
 {
 	size_t bytes = (size_t)PERF_DATAGRAM_SLOTS * datagram_stride(d);
@@ -70,6 +76,7 @@ static int datagram_queues_make(struct perf_datagram *d)
 	return d->qp ? 0 : spw_err(errno, "%s: a UD queue pair: %s", d->dev.name, strerror(errno));
 }
 
+/* A UD queue pair needs no peer for its states: RTR and RTS take no attributes of the other end. */
 static int datagram_queues_start(struct perf_datagram *d)
 {
 	struct ibv_qp_attr attr = {
@@ -131,6 +138,7 @@ json_t *perf_datagram_json(const struct perf_datagram *d)
 	return json_pack("{s:i,s:s}", "qpn", (int)d->qp->qp_num, "gid", text);
 }
 
+/* The other end's numbers are bounded: a QP number has 24 bits. */
 int perf_datagram_reach(struct perf_datagram *d, const json_t *far)
 {
 	const char *text = json_string_value(json_object_get(far, "gid"));
@@ -195,6 +203,7 @@ static int poll_each(struct perf_datagram *d, int cnt, int (*each)(struct perf_d
 	return rc < 0 ? rc : taken;
 }
 
+/* The raw stamp, in ticks of the device's clock; case_egress.c converts it. */
 static int sent_one(struct perf_datagram *d, void *arg)
 {
 	uint64_t **stamp = arg;
@@ -209,6 +218,7 @@ int perf_datagram_sent(struct perf_datagram *d, uint64_t *stamp_out)
 	return poll_each(d, PERF_DATAGRAM_AHEAD, sent_one, &stamp_out);
 }
 
+/* wr_id is the slot: completions of receives report it. */
 static int receive_post(struct perf_datagram *d, uint32_t slot)
 {
 	struct ibv_sge sge = sge_of(d, slot, true);

@@ -3,6 +3,12 @@
  *
  * The door of a server (door.h): the first message of a connection (oob/spw_oob_door.h) is its
  * hello, and nothing is parsed before its MAC is right.
+ *
+ * The thread and main share only what the lock protects: the one client that waits. Main learns of
+ * it by an event descriptor, which it can poll beside others.
+ *
+ *    thread   accept ─ hello, MAC, version ─► waits ──┐ event_fd
+ *    main                                             └─► perf_door_take ─ session ─ perf_door_free
  */
 #include "door.h"
 
@@ -43,6 +49,7 @@ struct perf_door {
 
 /* ---- the thread ---- */
 
+/* To stderr: the client is not admitted, so nobody else would learn why. */
 static void door_complain(void)
 {
 	fprintf(stderr, PERF_PROGRAM ": %s\n", spw_err_text());
@@ -110,6 +117,8 @@ static void door_cannot_accept(struct perf_door *d, int error)
 	d->deaf = true;
 }
 
+/* A short nap bounds how long perf_door_close waits; hellos that are late are refused by lib/oob.
+ */
 static void *door_main(void *arg)
 {
 	struct perf_door *d = arg;
@@ -135,6 +144,7 @@ static void *door_main(void *arg)
 
 /* ---- main ---- */
 
+/* Half-open connections are limited to HALF_MAX, so strangers cannot use up the descriptors. */
 static int door_start(struct perf_door *d, const struct spw_oob_secret *secret, uint16_t *port)
 {
 	const struct spw_oob_door_conf conf = {
@@ -182,6 +192,8 @@ int perf_door_fd(const struct perf_door *door)
 	return door->event_fd;
 }
 
+/* Busy is set under the same lock that clears waits: between the two no second client can slip in.
+ */
 bool perf_door_take(struct perf_door *door, struct perf_ctl *ctl_out)
 {
 	uint64_t cnt;

@@ -6,6 +6,10 @@
  *   write   client: put i, flag base + i + 1 ──► slot i of the server, which polls its flag
  *           client polls slot i of its own   ◄── put i back, with the same flag
  *   send    both ends keep receives posted; the row ends as queue.h says
+ *
+ * case_xfer.c calls one of the two entries at each end; the client's loop is open_loop.c's, which
+ * reaches this file through struct perf_method. What came is counted in e->came, what was started
+ * in the queues.
  */
 #include "echo.h"
 
@@ -41,6 +45,7 @@ static int flag_poll(struct echo *e)
 	return rc < 0 ? rc : seen;
 }
 
+/* Receives are posted again before sends are tested: the other end's next message must find one. */
 static int message_poll(struct echo *e)
 {
 	int cnt = perf_queue_test(&e->rx), rc;
@@ -62,6 +67,8 @@ static int echo_poll(void *arg)
 					  : perf_queue_test(&e->tx);
 }
 
+/* No more than the slots are under way, so that no message overwrites one that is not yet compared
+ * or sent. */
 static int echo_post(void *arg)
 {
 	struct echo *e = arg;
@@ -143,6 +150,8 @@ static int echo_answer(struct echo *e, uint64_t *answered)
 	return rc;
 }
 
+/* The control connection is looked at now and then only: a system call in each turn would be
+ * measured. */
 int perf_echo_server(struct perf_lane *lane, const struct perf_case *what,
 		     const struct perf_ctl *ctl, uint64_t flag, struct perf_flow *flow_out)
 {

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Facts of an end (facts.h): read through lib/plat, and passed on as JSON.
+ * Facts of an end (facts.h): read through lib/plat, and passed on as JSON. Each end reads itself
+ * and sends the result in the greeting; pair.c, limit.c and plan.c work on both. The server reads
+ * anew for each session, because links come and go.
+ *
+ *    lib/plat ─► perf_facts_take ─► struct perf_end ─► perf_facts_json ─► ... ─► perf_facts_parse
+ *
+ * A fact that is unknown is 0 or "", never a guess: a limit that rests on it is then unknown too.
+ * A new field is written by the _json function and read by the _parse function of its struct; one
+ * that an older end does not send must stay optional.
  */
 #include "facts.h"
 
@@ -61,6 +69,8 @@ static const char *behind_gid(const struct spw_plat_nic *nic)
 	return at ? at + strlen(nic->gid_ipv4) : "";
 }
 
+/* Without a prefix the usual one is assumed: rails are paired by subnet, and no prefix would pair
+ * all. */
 static uint32_t prefix_of(const struct spw_plat_nic *nic)
 {
 	unsigned int bits;
@@ -83,6 +93,8 @@ static void enforced_read(struct perf_nic *nic)
 	fclose(file);
 }
 
+/* Functions of one physical port share its number, so that their counters and capacity are taken
+ * once. */
 static void facts_nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t i)
 {
 	const struct spw_plat_nic *from = &plat->nic[i];
@@ -191,6 +203,8 @@ void perf_facts_take(const struct spw_plat *plat, struct perf_end *end_out)
 	findings_take(end_out, plat);
 }
 
+/* What only this process can know is added to what lib/plat read: CUDA, software devices, enforced
+ * rates. */
 int perf_facts_read(struct perf_end *end_out)
 {
 	struct spw_plat *plat;
@@ -304,6 +318,7 @@ static int u32_take(const json_t *json, const char *name, uint32_t *out)
 	return rc;
 }
 
+/* Numbers are bounded by u32_take, the prefix by what a shift can take. */
 static int nic_parse(const json_t *json, struct perf_nic *nic)
 {
 	const struct {
@@ -342,6 +357,7 @@ static int nics_parse(const json_t *list, struct perf_end *end)
 	return rc;
 }
 
+/* Texts alone: they are printed, and nothing is computed from them. */
 static void others_parse(const json_t *list, struct perf_end *end)
 {
 	for (size_t i = 0; i < json_array_size(list) && i < SPW_PLAT_RDMA_MAX; i++) {

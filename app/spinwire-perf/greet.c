@@ -3,6 +3,9 @@
  *
  * The first messages of the control connection (control.h): version, then facts. The secret is
  * proved by the first message already, as by every other.
+ *
+ * The client speaks first. The server's part begins after door.c has taken and checked the hello,
+ * so strangers never cause the work of reading the facts of this machine.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,6 +20,7 @@ json_t *perf_greet_hello(void)
 	return json_pack("{s:i,s:s}", "hello", PERF_PROTOCOL, "version", SPW_VERSION);
 }
 
+/* At both ends, so that each prints in its own words which version to install. */
 int perf_greet_check(const struct perf_ctl *ctl, const json_t *hello)
 {
 	char version[32];
@@ -43,6 +47,7 @@ static int facts_take(struct perf_ctl *ctl, json_t **facts_out)
 	return rc;
 }
 
+/* facts is released on every path: json_pack takes it over only with the last message. */
 int perf_greet_client(struct perf_ctl *ctl, const struct spw_oob_secret *secret, json_t *facts,
 		      json_t **theirs_out)
 {

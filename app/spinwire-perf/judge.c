@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Figures of a row (judge.h).
+ * Figures of a row (judge.h), for table.c and report.c: they are derived each time from the raw
+ * counts of the result, so that text, JSON and CSV cannot differ. Nothing here changes a result;
+ * what makes one invalid is marked where it is found (phy.c, client.c, the case files).
  */
 #include "judge.h"
 
@@ -9,6 +11,9 @@
 
 #include "coll.h"
 
+/* Rates of the two directions are added, each over its own time: the ends do not start and stop
+ * together. CPU time is of all messages, warm-up included, because the thread's clock cannot be
+ * split. */
 void perf_judge(const struct perf_session *s, const struct perf_result *result,
 		struct perf_verdict *verdict_out)
 {
@@ -41,6 +46,7 @@ void perf_judge(const struct perf_session *s, const struct perf_result *result,
 	perf_reference(s, what, verdict_out->reference, sizeof(verdict_out->reference));
 }
 
+/* The thresholds of NVIDIA's playbook for connected DGX Sparks (docs/100-two-machines.md). */
 const char *perf_word(double efficiency)
 {
 	return efficiency <= 0     ? ""

@@ -10,6 +10,10 @@
  *                                                <-     {"ready": true, "memory"}
  *   {"case", "fresh": false}                     ->     has the lane already
  *                                                <-     {"ready": true, "memory"}
+ *
+ * The case files call perf_lane_client and perf_lane_server at the same time; both return with the
+ * lane ready at both ends. Memory only grows: a lane is closed when a case needs more, since its
+ * registration covers the old one.
  */
 #include "lane.h"
 
@@ -30,6 +34,7 @@
 
 /* ---- memory ---- */
 
+/* The endpoint owns connection, listener and registration; closing it invalidates all of them. */
 void perf_lane_close(struct perf_lane *lane)
 {
 	spw_xfer_close(lane->x);
@@ -114,6 +119,7 @@ uint8_t *perf_lane_send_at(const struct perf_lane *lane, const struct perf_case 
 	return base_of(lane) + slot % perf_lane_slots(lane, what) * what->bytes;
 }
 
+/* A message of up to SPW_XFER_JOIN_BYTES ends at its flag, and arrives with it in one write. */
 uint8_t *perf_lane_recv_at(const struct perf_lane *lane, const struct perf_case *what,
 			   uint64_t slot)
 {
@@ -122,6 +128,7 @@ uint8_t *perf_lane_recv_at(const struct perf_lane *lane, const struct perf_case 
 	return perf_lane_send_at(lane, what, slot) + lane->half;
 }
 
+/* The flags lie behind both halves, and within the window. */
 uint64_t *perf_lane_flag_at(const struct perf_lane *lane, uint64_t slot)
 {
 	return (uint64_t *)(void *)(base_of(lane) + 2 * lane->half +
@@ -179,6 +186,7 @@ int perf_lane_receive(struct perf_lane *lane, const struct perf_case *what, uint
 
 /* ---- opening ---- */
 
+/* The whole region is registered once; halves and flags are offsets in it. */
 static int endpoint_open(struct perf_lane *lane, const char *rails, const char *bind)
 {
 	struct spw_xfer_conf conf = {.rails = rails, .bind = bind};
@@ -194,6 +202,8 @@ static int endpoint_open(struct perf_lane *lane, const char *rails, const char *
 	return rc;
 }
 
+/* The flags are cleared before any message can come: the other end learns of the window only now.
+ */
 static int windows_swap(struct perf_lane *lane, const struct perf_ctl *ctl, uint64_t deadline_ns)
 {
 	int rc = spw_xfer_window_expose(lane->conn, lane->mem, base_of(lane) + lane->half,
@@ -226,6 +236,7 @@ static int handle_take(const json_t *answer, struct spw_xfer_handle *handle_out)
 	return 0;
 }
 
+/* Progress of this end is made by spw_xfer_connect itself. */
 static int connect_to(struct perf_lane *lane, const struct perf_ctl *ctl,
 		      const struct spw_xfer_handle *handle)
 {
@@ -260,6 +271,7 @@ int perf_lane_give_up(struct perf_lane *lane, struct perf_ctl *ctl, int error)
 	return perf_ctl_give_up(ctl, error);
 }
 
+/* This end opens its devices first: an error is then found before the server has done anything. */
 static int lane_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const struct perf_case *what,
 		      const char *rails, const char *theirs)
 {
@@ -314,6 +326,7 @@ static int handle_give(struct perf_ctl *ctl, const struct spw_xfer_handle *handl
 	return perf_ctl_send(ctl, json_pack("{s:s}", "handle", text));
 }
 
+/* A message on the control connection is the client's abort: no connection will come. */
 static int accept_one(struct perf_lane *lane, struct perf_ctl *ctl)
 {
 	uint64_t deadline = perf_now_ns() + OPEN_MS * 1000000ull;
@@ -327,6 +340,7 @@ static int accept_one(struct perf_lane *lane, struct perf_ctl *ctl)
 	return rc ? rc : windows_swap(lane, ctl, deadline);
 }
 
+/* Transfers listen at the address that the client reached this end by. */
 static int server_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const json_t *req,
 			bool for_gpu)
 {

@@ -38,6 +38,7 @@ static bool is_enforced(const struct perf_nic *nic, enum place place)
 	return mbps && (!negotiated || mbps < negotiated);
 }
 
+/* 0 is an unknown capacity, with which perf_limit_mbps gives up. */
 static double limit_capacity(const struct perf_rail *rail, enum place place)
 {
 	const struct perf_nic *nic = nic_at(rail, place);
@@ -86,6 +87,8 @@ static double limit_cut(const struct perf_rails *rails, uint32_t mask, uint32_t 
 	return sum;
 }
 
+/* PCIe generations 1 and 2 signal 2.5 and 5 GT/s, each later one twice the rate before it, from 8
+ * GT/s on. */
 static void name_cut(const struct perf_rail *rail, enum place place, const char *host, char *out,
 		     size_t bytes)
 {
@@ -105,6 +108,7 @@ static void name_cut(const struct perf_rail *rail, enum place place, const char 
 	snprintf(out, bytes, "PCIe Gen%u x%u of %s", gen, nic->lanes, host);
 }
 
+/* Named is the cut of the first rail alone; other rails of the mask may be cut elsewhere. */
 double perf_limit_mbps(const struct perf_rails *rails, const struct perf_end *own,
 		       const struct perf_end *peer, uint32_t mask, char *by_out, size_t bytes)
 {

@@ -4,6 +4,12 @@
  * The other end, started here or over ssh, and the maker of the HTML page.
  * The other end gets a secret made for this run on its stdin, which stays open while this process
  * lives, and prints its port.
+ *
+ *    --ssh HOST   this process (client)  ── stdin, stdout of ssh ──  spinwire-perf serve --once
+ *    no address   fork: with-softhca ... serve --once                 its stdin: held by the client
+ *                 exec: with-softhca ... HOST:PORT (this process becomes the client)
+ *
+ * Both software devices must be of one cable, which is named after the process id of the first.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -30,6 +36,8 @@ static char *local_word(const char *text)
 	return (char *)(uintptr_t)text;
 }
 
+/* Hex, because it passes through a shell's stdin as a line; the text is used as the secret as it
+ * is. */
 static int secret_make(char text[SECRET_HEX], struct spw_oob_secret *secret_out)
 {
 	uint8_t random[SPW_OOB_NONCE_BYTES];
@@ -83,6 +91,7 @@ static int local_other_start(char *const *argv, const char *where, const char *s
 
 /* ---- ssh ---- */
 
+/* The word becomes an argument of ssh: none may begin with a dash or hold what a shell acts on. */
 static bool local_is_host(const char *host)
 {
 	for (const char *c = host; *c; c++)
@@ -192,6 +201,7 @@ int perf_local(const struct perf_args *args, char **argv)
 
 /* ---- HTML ---- */
 
+/* The maker is a program of its own, in Python; the report is handed over as a file. */
 int perf_html(const char *json, const char *html)
 {
 	char *tool = app_tool_find("spinwire-perf-report", "perf-report");

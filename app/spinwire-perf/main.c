@@ -36,6 +36,8 @@ static void main_log(enum spw_log_level level, const char *text, void *arg SPW_U
 		fprintf(stderr, PERF_PROGRAM ": %s\n", text);
 }
 
+/* The other end is started (perf_ssh, perf_local) before this one's role is chosen: it gives args
+ * a host and a secret of its own. */
 int main(int argc, char **argv)
 {
 	static struct perf_args args;

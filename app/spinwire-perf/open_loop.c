@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Latency, from the intended time (open_loop.h).
+ * Latency, from the intended time (open_loop.h), for echo.c and case_tcp.c: they give a method
+ * that posts and polls, and this file owns the schedule and the histograms.
+ *
+ *    due    ●────●●───────●──        fixed in advance, exponential gaps
+ *    post   ●────●─●──────●──        the second of two waits; its time counts from when it was due
+ *    back     ●────●─●──────●        in order, so due[back % PERF_AHEAD_MAX] is its due time
+ *
+ * What did not come back enters the summary as lost, above every percentile it reaches.
  */
 #include "open_loop.h"
 
@@ -47,6 +54,8 @@ static int open_loop_stuck(void)
 	return spw_err(ETIMEDOUT, "no message came back for 10 s");
 }
 
+/* One message at a time; its median sets the gap of the open loop, so that this is about an eighth
+ * loaded. */
 static int open_loop_calibrate(struct loop *l, uint32_t ms)
 {
 	uint64_t start = spw_tsc_now(), end = start + spw_tsc_from_ns(l->tsc, ms * 1000000ull);
@@ -71,6 +80,7 @@ static int open_loop_calibrate(struct loop *l, uint32_t ms)
 	return SPW_MIN(rc, 0);
 }
 
+/* xorshift64, then the inverse of the exponential distribution; + 1 keeps the logarithm finite. */
 double perf_exponential(uint64_t *random)
 {
 	*random ^= *random << 13;

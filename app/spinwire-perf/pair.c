@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Pairs of functions (pair.h).
+ * Pairs of functions (pair.h): client.c calls this once after the greeting, with the facts of both
+ * ends. Two functions face each other if they are in one IPv4 subnet, which is how owners of two
+ * machines number cables. A function that cannot be a rail is left out with a line that says what
+ * to do; the run goes on without it, but the exit status reports it (client.c).
  */
 #include "pair.h"
 
@@ -61,6 +64,8 @@ static const char *pair_unfit(const struct perf_nic *nic)
 	return NULL;
 }
 
+/* An MTU that differs loses frames only above the smaller one, which would look like a slow rail.
+ */
 static void pair_join(struct perf_rails *rails, const struct perf_nic *a, const struct perf_nic *b)
 {
 	if (a->mtu && b->mtu && a->mtu != b->mtu) {
@@ -77,6 +82,8 @@ static void pair_join(struct perf_rails *rails, const struct perf_nic *a, const 
 		.own = a, .peer = b, .one_card = a->guid[0] && !strcmp(a->guid, b->guid)};
 }
 
+/* A function of the other end faces one of this end alone: two rails over one port would not add
+ * up. */
 static const struct perf_nic *pair_facing(const struct perf_rails *rails,
 					  const struct perf_end *peer, const struct perf_nic *nic)
 {
@@ -113,6 +120,7 @@ static void pair_one(struct perf_rails *rails, const struct perf_end *peer,
 			nic->rdma, peer->host, nic->ip, nic->prefix);
 }
 
+/* Names of the user are exact: a part of a name could mean several devices. */
 static const struct perf_nic *pair_by_name(const struct perf_end *end, const char *name)
 {
 	for (uint32_t i = 0; i < end->nic_cnt; i++)
@@ -194,6 +202,7 @@ int perf_pair(const struct perf_end *own, const struct perf_end *peer, const cha
 	return 0;
 }
 
+/* The first pair is taken: more than one bond between two machines is not expected. */
 bool perf_pair_bonds(const struct perf_end *own, const struct perf_end *peer,
 		     const struct perf_bond **own_out, const struct perf_bond **peer_out)
 {
@@ -210,6 +219,7 @@ bool perf_pair_bonds(const struct perf_end *own, const struct perf_end *peer,
 	return false;
 }
 
+/* Each queue pair of a rail is one entry: lib/xfer makes a QP for each. */
 void perf_rails_text(const struct perf_rails *rails, uint32_t mask, uint32_t qps, bool of_peer,
 		     char *out, size_t bytes)
 {

@@ -3,6 +3,10 @@
  *
  * Counters of the wire (phy.h). Source: Linux
  * Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst.
+ *
+ * Case files read the counters before and after the timed part at both ends, and judge both
+ * together: bytes must have left one port and entered the other. The counters include headers, and
+ * other traffic; a row is refused only if they moved by less than its payload.
  */
 #include "phy.h"
 
@@ -15,6 +19,7 @@
 #define PHY_LEAST 0.98       /* of the payload; headers make it more */
 #define PHY_MIN   (1u << 20) /* less drowns in other traffic and in coarse counters */
 
+/* Rails are named by RDMA device, the ports of TCP rows by interface: both are accepted. */
 static const struct perf_nic *phy_nic_named(const struct perf_end *own, const char *word)
 {
 	for (uint32_t i = 0; i < own->nic_cnt; i++)
@@ -56,6 +61,7 @@ static bool port_add(const char *netdev, const char *word, struct perf_phy *phy)
 	return false;
 }
 
+/* A port is counted once, also if several functions or QPs of the list lie on it. */
 void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_phy *phy_out)
 {
 	uint64_t ports = 0;
@@ -83,6 +89,7 @@ void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_ph
 	}
 }
 
+/* What was unknown before stays so: a difference to nothing would be the counter itself. */
 void perf_phy_since(const struct perf_end *own, const char *ports, const struct perf_phy *before,
 		    struct perf_phy *moved_out)
 {
@@ -115,6 +122,7 @@ int perf_phy_parse(const json_t *json, struct perf_phy *phy_out)
 	return rc ? rc : perf_number(json, "rx", INT64_MAX, &phy_out->rx);
 }
 
+/* A READ moves bytes against the direction of its requests, so out and in are exchanged. */
 void perf_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
 		    struct perf_result *result)
 {
@@ -143,6 +151,7 @@ void perf_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
 			  (unsigned long long)in, (unsigned long long)SPW_MIN(own->rx, peer->tx));
 }
 
+/* Maps the collective to the row that moves the same bytes, and takes over the verdict of that. */
 void perf_coll_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
 			 struct perf_result *result)
 {

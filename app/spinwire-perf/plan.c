@@ -3,6 +3,10 @@
  *
  * The cases of a run. By default nine sizes and what owners ask first, in at most three minutes;
  * --full: every power of two, every rail alone.
+ *
+ * client.c calls perf_plan once, when both ends are known. Cases of one table follow each other,
+ * since table.c prints a heading where the table changes and lane.c opens a connection where the
+ * rails do. The order of the plan is the order of the report.
  */
 #include <stdlib.h>
 
@@ -55,6 +59,8 @@ static enum perf_row row_of(const struct perf_case *what)
 	return what->gpu ? PERF_ROW_GPU : row[what->op];
 }
 
+/* The only place where a case enters the plan: --rows and the time of a row apply here. A latency
+ * row measures twice, closed and open loop. */
 static void plan_add(struct planning *p, struct perf_case what)
 {
 	if (!(p->args->rows >> row_of(&what) & 1) || p->plan->cnt == PERF_CASE_MAX)
@@ -78,6 +84,7 @@ static void add_sizes(struct planning *p, struct perf_case what, struct list lis
 
 #define LIST(a) ((struct list){a, SPW_ARRAY_CNT(a)})
 
+/* All rails together first; then each alone and each smaller set, to show which one limits. */
 static void plan_rdma(struct planning *p, uint32_t rail_cnt)
 {
 	static const enum perf_op op[] = {PERF_WRITE, PERF_SEND, PERF_READ};
@@ -120,6 +127,7 @@ static uint64_t packet_max(const struct perf_rail *rail)
 	return mtu ? bytes : KIB;
 }
 
+/* One rail at a time: the stamp of a NIC is compared with the clock of that NIC. */
 static void plan_egress(struct planning *p, const struct perf_rails *rails)
 {
 	struct perf_case what = {.op = PERF_EGRESS, .streams = 1, .latency = true};
@@ -190,6 +198,7 @@ static void plan_collectives(struct planning *p, uint32_t rails)
 	}
 }
 
+/* TCP rows have sizes of their own: a stream has no messages whose size would matter. */
 static void plan_tcp(struct planning *p, uint32_t rails, bool bond)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(streams); i++)

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Bandwidth over a lane (pump.h). Requests are tested in the order in which they were started.
+ * Bandwidth over a lane (pump.h), called by case_xfer.c at both ends. Requests are tested in the
+ * order in which they were started, which is the order in which lib/xfer completes a direction.
+ *
+ *    start        warm_ns                        end_ns
+ *      │ warm-up     │ counted: first..last done     │ drain (and, of SENDs, the last messages)
+ *      └── ms / 5 ───┴───────────── ms ──────────────┘
+ *
+ * A row counts from one completion to another, so that neither filling nor draining the queues is
+ * part of it. It goes on beyond its end until LEAST_DONE messages were counted: of large ones few
+ * fit.
  */
 #include "pump.h"
 
@@ -45,6 +54,8 @@ static void send_clock(struct pump *p, uint64_t now)
 		p->sending = false;
 }
 
+/* Returns how many messages were done; receives are posted before sends, which the other end may
+ * wait for. */
 static int pump_turn(struct pump *p)
 {
 	int rc, cnt;
@@ -119,6 +130,7 @@ int perf_pump(struct perf_lane *lane, const struct perf_case *what, bool sends, 
 	return rc;
 }
 
+/* The other end needs this one's progress only for control messages of lib/xfer, so this sleeps. */
 int perf_pump_idle(struct perf_lane *lane, const struct perf_ctl *ctl)
 {
 	struct pollfd wait = {.fd = ctl->fd, .events = POLLIN};
@@ -133,6 +145,7 @@ int perf_pump_idle(struct perf_lane *lane, const struct perf_ctl *ctl)
 	return 0;
 }
 
+/* Only one end calls this with receive; the control connection says when (case_xfer.c). */
 int perf_pump_one(struct perf_lane *lane, const struct perf_case *what, const struct perf_ctl *ctl,
 		  bool receive)
 {

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Requests in order (queue.h).
+ * Requests in order (queue.h), for pump.c and echo.c. posted and done only grow; a request's place
+ * is its number modulo PERF_DEPTH_MAX, so posted - done never exceeds that.
+ *
+ *    req[]   d d d | u u u u u | free        d done, u under way
+ *                  ^done       ^posted
  */
 #include "queue.h"
 
 #include <errno.h>
 
+/* Stops at the first that is not done: a later one may be, but order is what the callers count on.
+ */
 int perf_queue_test(struct perf_queue *q)
 {
 	int cnt = 0;
@@ -34,6 +40,8 @@ bool perf_queue_is_over(const struct perf_queue *q)
 	return q->posted == q->done && q->stopped && q->posted == q->whole + PERF_DEPTH_MAX;
 }
 
+/* -EAGAIN is no error: the request was not taken, and the same slot is tried again in a later
+ * turn. */
 static int queue_settled(struct perf_queue *q, int rc)
 {
 	q->posted += rc == 0;
@@ -54,6 +62,8 @@ int perf_queue_send(struct perf_queue *q, struct perf_lane *lane, const struct p
 	return 0;
 }
 
+/* After the first message of 0 bytes exactly PERF_DEPTH_MAX receives are matched to the sender's
+ * last ones. */
 int perf_queue_receive(struct perf_queue *q, struct perf_lane *lane, const struct perf_case *what)
 {
 	while (q->posted - q->done < PERF_DEPTH_MAX &&

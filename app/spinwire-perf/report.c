@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * A run as JSON ("spinwire.perf/1", tests/e2e/perf/perf_schema.py) and as CSV.
+ *
+ * client.c writes both after the run; the HTML page is made from the JSON (local.c). Keys are a
+ * promise to those who read them: they are added, not renamed. Text of either end passes
+ * app_json_text, as it may hold bytes that are no UTF-8.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +18,7 @@
 #include "coll.h"
 #include "table.h"
 
+/* The limit of each rail alone; that of a set stands with its rows. */
 static json_t *rails_json(const struct perf_session *s)
 {
 	json_t *list = json_array();
@@ -80,6 +85,8 @@ static json_t *carried_json(const struct perf_result *r)
 	return list;
 }
 
+/* Raw counts (own, peer) and derived figures (judge.h) both, so that a reader can check the second
+ * by the first. */
 static json_t *row_json(const struct perf_session *s, const struct perf_result *r)
 {
 	struct perf_verdict v;
@@ -136,6 +143,7 @@ static void csv_point(FILE *file, const struct perf_result *r, enum spw_hist_poi
 		fputc(',', file);
 }
 
+/* One line a row; an unknown percentile is empty. */
 static void csv_row(FILE *file, const struct perf_session *s, const struct perf_result *r)
 {
 	struct perf_verdict v;

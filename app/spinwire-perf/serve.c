@@ -23,6 +23,8 @@
 
 static uint32_t stop_word;
 
+/* The other end's case may last as long as it asked for, four times over, before its orders are
+ * missed. */
 static int serve_case(struct perf_session *s, const struct perf_case *what, const json_t *msg)
 {
 	s->ctl.order_ms += 4 * what->ms;
@@ -35,6 +37,7 @@ static int serve_case(struct perf_session *s, const struct perf_case *what, cons
 				       : perf_xfer_server(s, what, msg);
 }
 
+/* An error that was reported to the client is 0 here; others end the session. */
 static int one_case(struct perf_session *s)
 {
 	struct perf_case what;
@@ -57,6 +60,7 @@ static int one_case(struct perf_session *s)
 	return rc;
 }
 
+/* Lane and NCCL's rank end with the session: the next client may want other rails. */
 static int serve_session(struct perf_session *s, const struct perf_args *args)
 {
 	json_t *theirs;
@@ -121,6 +125,7 @@ static int serve_all(struct perf_session *s, struct perf_door *door, const struc
 	return args->once && rc < 0 ? APP_FAULT : APP_GOOD;
 }
 
+/* The line with the port is read by local.c of whoever started this end: it is flushed at once. */
 int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret)
 {
 	struct perf_session *s = calloc(1, sizeof(*s));

@@ -2,6 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * TCP streams (sock.h): a blocking thread for each, as iperf3 has them since 3.16.
+ *
+ * case_tcp.c connects or accepts all streams of a row, and then sends or receives. The main thread
+ * only sleeps and reads the streams' byte counts: what is counted is what the sockets took after
+ * the warm-up.
+ *
+ *    send_stream (each)   block, block, block ...            until stop, then to the end of a block
+ *    main                 warm ── sum ── timed ── sum ── stop ── join
  */
 #include "sock.h"
 
@@ -95,6 +102,7 @@ int perf_sock_connect(const char *ip, uint16_t port, const uint8_t token[PERF_TO
 		       port, strerror(error));
 }
 
+/* A stranger holds up the others for TOKEN_MS at most. */
 static bool knows_token(int fd, const uint8_t token[PERF_TOKEN_BYTES])
 {
 	struct timeval limit = {.tv_usec = TOKEN_MS * 1000};
@@ -163,6 +171,7 @@ struct stream {
 	uint64_t cpu_ns;
 };
 
+/* stop may come at any time; only the count of bytes is read by another thread. */
 static void *send_stream(void *arg)
 {
 	struct stream *st = arg;
@@ -188,6 +197,8 @@ static void *send_stream(void *arg)
 	return NULL;
 }
 
+/* Blocks between the first and the last are received but not compared, so that the comparison is
+ * not measured. */
 static void *receive_stream(void *arg)
 {
 	struct stream *st = arg;
@@ -212,6 +223,7 @@ static void *receive_stream(void *arg)
 	return NULL;
 }
 
+/* A thread that did not start leaves its stream bad; the others are joined all the same. */
 static void sock_start(struct stream *st, const int *fd, uint32_t cnt, uint32_t *stop,
 		       void *(*body)(void *))
 {

@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Tables for people (table.h). Text of the other end was cleaned when it was parsed (perf_text).
+ *
+ * client.c prints each row when it is measured, so a table shows what is known so far; the
+ * verdicts at the end need all rows. stdout has the tables, stderr the progress line and errors.
+ * All figures come from judge.c.
  */
 #include "table.h"
 
@@ -21,6 +25,7 @@ void perf_size_text(uint64_t bytes, char out[16])
 	snprintf(out, 16, "%llu %s", (unsigned long long)bytes, unit[i]);
 }
 
+/* Of TCP rows the streams are the rows of one table; of all others the sizes are. */
 bool perf_same_table(const struct perf_case *a, const struct perf_case *b)
 {
 	bool tcp = a->op == PERF_TCP || a->op == PERF_BOND;
@@ -30,6 +35,7 @@ bool perf_same_table(const struct perf_case *a, const struct perf_case *b)
 	       (tcp || a->streams == b->streams);
 }
 
+/* The same text stands in the JSON report, where it names a row's table. */
 void perf_title(const struct perf_case *what, char *out, size_t bytes)
 {
 	size_t used = 0;
@@ -134,6 +140,7 @@ void perf_table_progress(const struct perf_plan *plan, uint32_t idx)
 
 /* ---- rows ---- */
 
+/* The limit belongs to the rails, so it stands in the heading and not in each row. */
 static void table_heading(const struct perf_session *s, const struct perf_result *r)
 {
 	struct perf_verdict v;
@@ -207,6 +214,8 @@ static bool is_hidden(const struct perf_rows *rows, uint32_t idx)
 	return rows->result[idx].valid == PERF_FAILED && is_repeated(rows, idx);
 }
 
+/* A row whose failure is hidden prints nothing, so the heading waits for the first one that does.
+ */
 static bool begins_table(const struct perf_rows *rows, uint32_t idx)
 {
 	const struct perf_case *what = &rows->result[idx].what;
@@ -217,6 +226,7 @@ static bool begins_table(const struct perf_rows *rows, uint32_t idx)
 	return true;
 }
 
+/* Takes the progress line away first: both may go to one terminal. */
 void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, uint32_t idx)
 {
 	const struct perf_result *r = &rows->result[idx];
@@ -311,6 +321,8 @@ static void table_memory(const struct perf_session *s)
 		       (unsigned long long)(region->page_bytes >> 10));
 }
 
+/* The doctor's findings are printed only where a table is below its limit: they are where to look.
+ */
 void perf_table_end(const struct perf_session *s, const struct perf_rows *rows)
 {
 	bool below;

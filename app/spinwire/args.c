@@ -18,7 +18,7 @@
 
 static const char *const usage[] = {
 	"[EAL arguments] -- --port SPEC [options]", "[EAL arguments] -- --config FILE [options]",
-	"--replay FILE [--handler NAME] [--json FILE] [--explain FLOW:NUMBER]", NULL};
+	"--replay FILE [--handler NAME] [--json FILE] [--explain ...]", NULL};
 static const struct spw_opt_pair status[] = {
 	{"0", "good"},
 	{"1", "usage or configuration"},
