@@ -20,7 +20,7 @@
 #include "app_json.h"
 #include "app_program.h"
 #include "base/spw_err.h"
-#include "table.h"
+#include "result/table.h"
 
 /* Rails over which no connection came up: the rows that want the same ones fail at once. */
 struct dead {

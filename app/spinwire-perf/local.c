@@ -24,7 +24,7 @@
 #include "app_tool.h"
 #include "args.h"
 #include "base/spw_err.h"
-#include "child.h"
+#include "control/child.h"
 
 #define START_MS   60000
 #define SECRET_HEX (2 * SPW_OOB_NONCE_BYTES + 2)

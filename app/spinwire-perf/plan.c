@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "args.h"
-#include "coll.h"
+#include "measure/coll.h"
 #include "coll/spw_coll.h"
 
 #define KIB (1ull << 10)

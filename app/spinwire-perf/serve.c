@@ -14,7 +14,7 @@
 
 #include "app_program.h"
 #include "args.h"
-#include "door.h"
+#include "control/door.h"
 #include "base/spw_err.h"
 
 /* For the next case, and for each order of one beside its own time. */

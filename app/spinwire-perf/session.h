@@ -6,10 +6,10 @@
 #ifndef PERF_SESSION_H
 #define PERF_SESSION_H
 
-#include "child.h"
-#include "control.h"
-#include "lane.h"
-#include "pair.h"
+#include "control/child.h"
+#include "control/control.h"
+#include "measure/lane.h"
+#include "measure/pair.h"
 #include "time/spw_time.h"
 
 struct perf_session {

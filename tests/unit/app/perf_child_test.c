@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "child.h"
+#include "control/child.h"
 #include "unit_test.h"
 
 static char *cat[] = {"cat", NULL};

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pair.h"
+#include "measure/pair.h"
 #include "unit_file.h"
 
 static const char *platforms;

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll.h"
-#include "judge.h"
-#include "open_loop.h"
-#include "pattern.h"
+#include "measure/coll.h"
+#include "result/judge.h"
+#include "measure/open_loop.h"
+#include "measure/pattern.h"
 #include "perf_kit.h"
-#include "phy.h"
+#include "result/phy.h"
 
 static void sparks(struct perf_end *own, struct perf_end *peer)
 {
