@@ -5,14 +5,13 @@
  * its address, which plans, asks for one case after the other, judges and prints.
  *
  *   main        args; local: no address: starts both ends on two software devices; --ssh
- *   client      plan: the cases of a run, one after the other; judge, limit, reference, phy: what
- *               the figures mean; table, report: text, JSON, CSV, HTML
+ *   client      plan: the cases of a run, one after the other
  *   serve       the other end of each case
- *   both        control, greet: one TCP connection between them; facts, pair: what both machines
- *               are, and which rails face each other
- *
- *   a case      case_xfer: lane, pump, echo, queue, bytes, gpu, open_loop
- *               case_egress: datagram        case_tcp: sock, open_loop
+ *   control/    control, greet: one TCP connection between both; door: who may come in; child, sock
+ *   measure/    case_xfer: lane, pump, echo, queue, bytes, gpu, open_loop; case_egress: datagram;
+ *               case_tcp: open_loop; pair: which rails face each other
+ *   result/     judge, limit, reference, phy: what the figures mean; facts: what both machines
+ *               are; table, report: text, JSON, CSV, HTML
  */
 #ifndef PERF_H
 #define PERF_H
