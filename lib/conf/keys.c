@@ -5,10 +5,10 @@
  * --help and the man page are all made from it, so a new setting is one entry here and one field in
  * struct spw_conf.
  *
- *   YAML: run: { burst: 32 } --yaml.c--+
- *                                      +--> conf_key --> spw_opt_set --> field by offset
- *   --burst 32 ------------- option.c -+        |
- *   default "64" ------------ below ---+        +--> --help, man page, messages
+ *   YAML: run: { burst: 32 } - yaml.c -+
+ *   --burst 32 ------------- option.c -+--> spw_opt_set --> field by offset
+ *   default "64" ------------ below ---+
+ *   an entry ---------------------------> --help, man page, completion, messages
  *
  * Rules that span several keys are in check.c. Where 0 means "the driver's choice" or "no limit",
  * min is left at 0 and the help says so.

@@ -66,7 +66,7 @@ static int secret_take_from(const char *path, int fd, struct spw_oob_secret *sec
 	return rc;
 }
 
-/* O_NONBLOCK: a FIFO in the file's place must not block the start; check_file refuses it. */
+/* O_NONBLOCK: a FIFO in the file's place must not block the start; secret_check_file refuses it. */
 int spw_oob_secret_read(const char *path, struct spw_oob_secret *secret_out)
 {
 	struct stat st;

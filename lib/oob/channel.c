@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Authenticated messages over TCP (spw_peer_channel.h). Pure but for send(2) and recv(2) on the
+ * Authenticated messages over TCP (spw_oob_channel.h). Pure but for send(2) and recv(2) on the
  * caller's socket. A message is three parts, one behind the other: length, bytes, MAC; in_at and
  * out_at say how far the one under way is.
  */

@@ -5,7 +5,7 @@
  *
  * Addresses are IPv4-mapped IPv6 everywhere above this file (spw_oob_addr.h). Below it an IPv4
  * address gets an AF_INET socket, which also works on a host without IPv6; socket_addr_to and
- * socket_addr_from convert.
+ * spw_oob_addr_take convert.
  *
  * A host that dies silently: many callers send nothing after the exchange, so only TCP keepalive
  * notices. Its timers are short because a dead peer occupies an entry and its slots.

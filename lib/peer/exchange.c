@@ -160,7 +160,7 @@ static bool exchange_fill(struct peer_exchange *x, size_t len)
 	return !rc;
 }
 
-/* Compared in constant time (auth.c). */
+/* Compared in constant time (oob/auth.c). */
 static bool exchange_is_proved(const struct peer_exchange *x, const struct peer_msg *msg,
 			       size_t len)
 {

@@ -6,10 +6,10 @@
  * The loop (pipe.c) calls pipe_slow_take() for a batch that is slow or among the longest, and
  * housekeeping calls spw_pipe_slow_judge() when its waiting time is over:
  *
- *   reap            slow_ident: who sent the oldest frame (its bytes are still there)
- *   record          slow_take: stamps, poll, gaps, dry port, batches ahead
- *   + slow_wait     slow_judge: pauses and relaunches that the executor has reported by then;
- *                   lib/rec then names the cause
+ *   reap              pipe_slow_ident: who sent the oldest frame (its bytes are still there)
+ *   record            pipe_slow_take: stamps, poll, gaps, dry port, batches ahead
+ *   + slow_wait_tsc   spw_pipe_slow_judge: pauses and relaunches that the executor has reported by
+ *                     then; lib/rec (cause.c) names the cause
  *
  * Everything here is off the fast path: it may divide and loop, but not wait.
  */

@@ -9,8 +9,8 @@
  * cause_charge_rest() ends the part:
  *
  *   part     |------------------------------ left ------------------------------|
- *   give     |-- batch_ahead --|---------------------- left ---------------------|
- *   give     |-- batch_ahead --|- poll_gap -|---------------- left --------------|
+ *   charge   |-- batch_ahead --|---------------------- left ---------------------|
+ *   charge   |-- batch_ahead --|- poll_gap -|---------------- left --------------|
  *   rest     |-- batch_ahead --|- poll_gap -|-------------- exec_late -----------|
  *
  * Facts may overlap, since nobody records where inside a part they were. Each cause_charge() is

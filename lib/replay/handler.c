@@ -123,7 +123,7 @@ static uint32_t handler_bytes_find(struct spw_replay *r, const struct note *note
 	return whole;
 }
 
-/* Runs the whole frames as one batch, in their order, as exec/run.c does. */
+/* Runs the whole frames as one batch, in their order, as spw_exec_run_one does. */
 static void handler_batch_run(const struct replay_handler *again, const struct spw_gring_batch *was,
 			      const uint8_t *const *bytes, struct spw_gring_batch *here_out)
 {

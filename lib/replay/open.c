@@ -292,7 +292,7 @@ static int replay_pipe_open(struct spw_replay *r, const struct spw_flight_lane *
 	struct spw_pipe_conf conf = {
 		.queue = &r->queue,
 		.pool = &r->pool,
-		.burst = SPW_BURST_MAX, /* never narrower than a POLL's frames; turn_poll */
+		.burst = SPW_BURST_MAX, /* never narrower than a POLL's frames; replay_poll */
 		.can_tx = lane->can_tx,
 		.record = true,
 		.backend_cnt = lane->backend_cnt,

@@ -13,7 +13,7 @@
  *   RAIL     index, generation, pair, QP  ->
  *                                         <-    RAIL       the same of its side
  *   and at any time, in both directions:
- *   DOWN     a rail is out of service, and the receiver's state (engine.h)
+ *   DOWN     a rail is out of service, and the receiver's state (fail.c)
  *   WINDOW   an exposed region
  *
  * A device's number is its place in OFFER or ACCEPT, the same for all connections of an endpoint;
@@ -41,7 +41,7 @@
  *   kind 4 | slot 6 | 0 2 | rails 4 | generation 4 | size 4 | lap 8
  *   GRANT: the grant of this slot was written; lap: bits 6 .. 13 of its sequence number.
  *   FIN:   all that the message in this slot writes over this rail was written before. `rails` are
- *          those that end it; `generation` counts failures of rails (engine.h).
+ *          those that end it; `generation` counts failures of rails (fail.c).
  *   PROBE: this rail works; all other fields are 0.
  */
 #ifndef SPW_XFER_WIRE_H

@@ -10,10 +10,10 @@
  *                                ______|
  *                        ______|
  *     rate  ____________|
- *           0          ticks_of(ramp)  ───────────────► ticks since the start
+ *           0          ramp_ticks      ───────────────► ticks since the start
  *
  * A frame is due one period after the frame before it. Times are ticks since the start, frames
- * are counted from 1: frame n is due when due() becomes n.
+ * are counted from 1: frame n is due when null_rate_due() becomes n.
  */
 #ifndef SPW_NULL_RATE_H
 #define SPW_NULL_RATE_H

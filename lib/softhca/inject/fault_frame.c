@@ -18,8 +18,6 @@
 #include "softhca/inject/fault.h"
 #include "softhca/nic/port/trail.h"
 
-/* The first that applies decides: the link is down, lost, reordered, delayed; a frame that goes on
- * may be corrupted and, besides, duplicated. */
 static const struct spw_enum_word hit_word[] = {SPW_ENUM_WORDS(FAULT_HIT)};
 
 /* A number in [0,1): splitmix64 of (seed, frame, which decision). */
@@ -108,9 +106,10 @@ static bool fault_queue(struct fault *f, const uint8_t *frame, uint32_t len, uin
 	return true;
 }
 
-/* A reordered frame waits until 1 to 4 later ones have passed, 1 ms at most, since there may be
- * none. The number goes up for every frame, lost ones too: the decisions about the next do not
- * depend on this one's. */
+/* The first that applies decides: the link is down, lost, reordered, delayed; a frame that goes on
+ * may be corrupted and, besides, duplicated. A reordered frame waits until 1 to 4 later ones have
+ * passed, 1 ms at most, since there may be none. The number goes up for every frame, lost ones too:
+ * the decisions about the next do not depend on this one's. */
 void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len,
 		     uint64_t now_ns)
 {

@@ -11,11 +11,11 @@
  *
  * Order at stop, where nothing may be lost without being counted:
  *
- *   mlx5_rc_send_out              what was sent is acknowledged, or its time is over
- *   spw_peer_conn_stop    no control thread any more; QPs that were in use are in ERR
- *   mlx5_rc_drain         the flush is taken; messages that nobody polls are counted
- *   destroy_qps           the NIC touches no slot from here on
- *   mlx5_rc_slots_to_pool          all slots that are not lent go to the pool
+ *   mlx5_rc_send_out         what was sent is acknowledged, or its time is over
+ *   spw_peer_conn_stop       no control thread any more; QPs that were in use are in ERR
+ *   mlx5_rc_drain            the flush is taken; messages that nobody polls are counted
+ *   mlx5_rc_obj_destroy_qps  the NIC touches no slot from here on
+ *   mlx5_rc_slots_to_pool    all slots that are not lent go to the pool
  */
 #include <errno.h>
 #include <stdio.h>
