@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What the files of the program share. A command reads one or two machines (source.c), each from
- * the running system, a recorded tree or a receipt, and prints.
+ * the running system, a recorded tree or a receipt, and prints. What is wrong with a machine is
+ * found by lib/plat (plat/findings/), not here.
  *
  *   main ── args ── source ──┬── table, receipt      check, record, replay
  *                            ├── diff, cores, idle

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The options of spinwire-gen: one table of lib/opt. What spans several options is checked at the
- * end of gen_conf_args; what needs the port or the lcores, by main.
+ * end of gen_conf_args; what needs the port or the lcores, by main. A new option is one entry and
+ * one field of struct gen_conf; senders.c passes on what a sender needs (lib/gen/spw_gen_run.h).
  */
 #include <errno.h>
 #include <stddef.h>

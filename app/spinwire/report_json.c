@@ -7,6 +7,11 @@
  *
  * Everything is packed from struct app_result, so no number is computed here. Unsigned counters are
  * stored as JSON integers of 63 bits; names that may hold any byte pass app_json_text.
+ *
+ * A new field is one of struct app_result (app.h), filled by result.c, packed here and named by the
+ * schema; the tables of report_text.c and telemetry.c print the same result. Ledger:
+ * report_ledger.c; causes, worst frames, held up: report_slow.c; ports: app_port.c; host:
+ * app_host.c.
  */
 #include <stdio.h>
 #include <string.h>

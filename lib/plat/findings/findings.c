@@ -7,6 +7,14 @@
  *
  * A finding is made by one judge from facts alone, never from the machine: a saved tree gives the
  * same findings as the machine that it was recorded on.
+ *
+ *   cores, nodes, memory   findings.c      plat.c calls the judges (plat_impl.h) once all facts are
+ *   drivers, rights        host.c          read; ../pairs.c judges what --measure adds
+ *   NICs, links, GIDs      nic.c
+ *   GPUs                   gpu.c
+ *
+ * A new finding is one plat_find with its plat_advise, and a machine that has it in
+ * tests/unit/plat/variants. A fact that it needs is read by its reader in lib/plat first.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * mlx5: NVIDIA NICs by direct verbs. Chooses the mode; each mode is a driver of its own behind the
- * one name, and its open puts its own table into the port.
+ * one name, and its open puts its own table into the port. Their keys: eth/port.c, and for mode=rc
+ * peer/conf.c, which all RDMA drivers share.
  */
 #include <errno.h>
 #include <string.h>

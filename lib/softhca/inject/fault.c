@@ -7,6 +7,10 @@
  *   config fault=   --+                           at=TIME:COMMAND --> run/dev.c, when it is due
  *   control socket  --+--> fault_set: fault_set_word --> struct fault --> fault_frame.c
  *
+ * A new word is a field of struct fault, a line of fault_set_word and of its error, and a line of
+ * fault.h and docs/060. If it hits frames that leave, fault_derive_on and fault_tx_commit know it;
+ * else the model asks for it by a hook (inject.h). What happens once is a command (control.c).
+ *
  * softhca-check links this file to check a configuration before a program runs.
  */
 #include <ctype.h>

@@ -7,6 +7,9 @@
  * start brings up queues before flow rules, stop takes down flow rules before queues: a frame never
  * reaches a queue that is not ready. The litmus may have brought up the queues before
  * (mlx5_eth_loop). stop gives the device 200 ms to send what was posted.
+ *
+ * A new key is a word of `known` and of USAGE, a line of mlx5_eth_check_spec, a word of the usage
+ * in mlx5/port.c, and a row of docs/070; keys of flow rules are in rdma/flow.c, for all drivers.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -16,6 +16,10 @@
  * A READ takes as many PSNs as its response has packets, so one request moves snd_psn by all of
  * them; going back into the middle of a READ asks for the rest only.
  *
+ * A new opcode is allowed by sq_op_allowed and parsed by sq_data_offset and sq_wqe_parse (sq.c),
+ * gets its packets here (rc_op, rc_put_ext) with their headers in port/wire.c, and is carried out
+ * by the peer's rc_rsp.c; rc_ack.c and complete.c end it. Number and segments: prm/spw_prm.h.
+ *
  * Source: InfiniBand Architecture Specification 1.3, 9.7.2 (PSN), 9.7.3 (requests), 9.7.5-9.7.8.
  */
 #include "softhca/nic/port/port.h"
