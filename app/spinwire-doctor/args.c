@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The command line: a command, its files, and options anywhere.
+ * The command line: a command, its files, and options anywhere. A new option is one entry of the
+ * table below and one field of struct doctor_args; main.c acts on it.
  */
 #include <errno.h>
 #include <sched.h>

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Parses the keys of mode=rc (spw_peer_conf.h). Each range stands beside its key; check_roles has
- * the rules that span several keys.
+ * the rules that span several keys. A new key is also a word of SPW_PEER_KEYS and SPW_PEER_USAGE,
+ * and a row of docs/070.
  *
  * Order: repeated keys first, because the smallest and the default peer_max depend on how many
  * connect= there are; then numbers, then rules; the secret last, so that a refused text leaves none

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Flow rules and the RSS QPs behind them (spw_rdma_flow.h): parses the keys, then creates the
- * objects.
+ * objects. A new key is also a word of RDMA_FLOW_KEYS and RDMA_FLOW_USAGE, and a row of docs/070.
  *
  * A rule matches one kind of packet, since a QP hashes one kind: IPv4 or IPv6, with UDP, TCP or
  * neither. A more specific rule has a higher priority, so that "IPv4" does not take the packets
