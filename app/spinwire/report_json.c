@@ -11,7 +11,7 @@
  * A new field is one of struct app_result (app.h), filled by result.c, packed here and named by the
  * schema; the tables of report_text.c and telemetry.c print the same result. Ledger:
  * report_ledger.c; causes, worst frames, held up: report_slow.c; ports: app_port.c; host:
- * app_host.c.
+ * app_host.c. replay.c packs a summary of its own from the same parts.
  */
 #include <stdio.h>
 #include <string.h>
