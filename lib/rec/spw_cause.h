@@ -22,7 +22,8 @@
  * of struct spw_cause_facts, filled by pipe/pipe_slow.c, or by slow.c if it is a gap of the loop.
  * These know the causes by name: the cases of tests/unit/rec/cause_test.c, CAUSES in
  * tests/e2e/kit/summary_schema.py, HOLD_CAUSE and TEXTS in tools/lib/spwplaces.py, the remedies and
- * colours of tools/lib/spwreport (advice.py, charts.py), and both tables of docs/050.
+ * colours of tools/lib/spwreport (advice.py, charts.py), and both tables of docs/050; those in
+ * Python are compared with the list by tests/unit/tools/causes_test.py.
  */
 #ifndef SPW_CAUSE_H
 #define SPW_CAUSE_H
