@@ -5,6 +5,13 @@
  * sends and receives; here is only the opening. Needs CAP_NET_RAW.
  *
  * Source: packet(7).
+ *
+ *   cable_afpacket_open   socket --> setup: addresses, options, bind --> claims --> cable_sock_new
+ *
+ * What to know before changing it: the socket belongs to this file until cable_sock_new() has it,
+ * and after that to the cable, also if that call fails. The interface itself is left as it is,
+ * except that it is promiscuous while the socket is open, and it may be one half of a veth pair, a
+ * bridge port or a NIC.
  */
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -20,6 +27,9 @@
 #include "base/spw_err.h"
 #include "softhca/cable/sock.h"
 
+/* Chooses the identity where the options left it open, and prepares the socket. The order matters:
+ * bind() comes last, so that no frame arrives before the tags of VLANs are asked for. Options that
+ * fail are not fatal: without CAP_NET_ADMIN the buffers stay as short as the system's limit. */
 static int afpacket_setup(int fd, const char *iface, unsigned index, struct cable_id *id)
 {
 	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_ifindex = (int)index};
@@ -28,6 +38,7 @@ static int afpacket_setup(int fd, const char *iface, unsigned index, struct cabl
 	struct ifreq ifr = {0};
 	const int one = 1, bytes = 8 << 20;
 
+	/* The MAC of the interface, which the other end may know already. */
 	strncpy(ifr.ifr_name, iface, sizeof(ifr.ifr_name) - 1);
 	if (ioctl(fd, SIOCGIFHWADDR, &ifr))
 		return -errno;
@@ -36,7 +47,9 @@ static int afpacket_setup(int fd, const char *iface, unsigned index, struct cabl
 	if (memcmp(id->ip, none, 4) == 0)
 		memcpy(id->ip, (const uint8_t[4]){10, 53, 2, id->mac[5]}, 4);
 	id->port = id->mac[5];
+	/* The kernel takes VLAN tags off; as auxiliary data they can be put back (sock.c). */
 	setsockopt(fd, SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one));
+	/* What this socket sends must not come back to it as received. */
 	setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one));
 	setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promisc, sizeof(promisc));
 	setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &one, sizeof(one));
@@ -110,6 +123,7 @@ int cable_afpacket_open(const char *iface, struct cable_id *id, struct cable **c
 		close(fd);
 		return rc;
 	}
+	/* From here on the claims are closed with the cable. */
 	how.claim_cnt = 2;
 	return cable_sock_new(fd, &how, cable_out);
 }

@@ -35,6 +35,7 @@
 #define AHEAD       6u    /* records whose headers are prefetched */
 #define AHEAD_BYTES 1024u /* shorter ones are few lines from one another */
 
+/* Addresses are compared as words, in the form that struct shm_port has them. */
 static uint64_t mac_word(const uint8_t *mac)
 {
 	uint64_t v = 0;
@@ -51,6 +52,8 @@ static uint32_t shm_targets(struct cable_shm *s, const uint8_t *dmac)
 	const uint32_t epoch = spw_thr_load_acq(&s->hdr->epoch);
 	uint32_t hit = 0, all = 0;
 
+	/* A NIC sends burst after burst to one address: the last answer is valid until the epoch
+	 * changes. */
 	if (spw_likely(s->last_mac == want && s->last_epoch == epoch))
 		return s->last_targets;
 	for (uint32_t p = 0; p < SHM_PORTS; p++) {
@@ -60,12 +63,14 @@ static uint32_t shm_targets(struct cable_shm *s, const uint8_t *dmac)
 		if (spw_thr_load_rlx(&s->hdr->port[p].mac) == want)
 			hit |= 1u << p;
 	}
+	/* An unknown address floods, as a switch does until it has learnt it. */
 	s->last_targets = hit ? hit : all & ~(1u << s->id.port);
 	s->last_mac = want;
 	s->last_epoch = epoch;
 	return s->last_targets;
 }
 
+/* Every ring has its place in the file, used or not: the file is sparse. */
 static struct shm_ring *shm_ring_at(struct cable_shm *s, uint32_t rx, uint32_t tx)
 {
 	return (struct shm_ring *)(s->base + SHM_RING_AT(rx, tx));
@@ -98,6 +103,8 @@ static bool shm_tx_ready(struct cable_shm *s, uint32_t p)
 	if (!shm_ring_alloc(s, t, p))
 		return false;
 	t->ring = shm_ring_at(s, p, s->id.port);
+	/* Where the last owner of this port stopped: the receiver may still be reading what it
+	 * sent. */
 	t->tail = spw_thr_load_acq(&t->ring->tail) & ~15ull;
 	t->head = spw_thr_load_acq(&t->ring->head);
 	return true;
@@ -170,6 +177,7 @@ static void shm_tx_commit(struct cable *c, uint32_t flags)
 	struct cable_shm *s = (struct cable_shm *)c;
 	uint32_t to = s->tx_to;
 
+	/* One receiver: the frame is in its ring already. */
 	if (spw_likely(s->tx_rec && to)) {
 		shm_commit_one(s, &s->tx[__builtin_ctz(to)], s->tx_rec, flags);
 		return;
@@ -231,6 +239,7 @@ static bool shm_rx_next(struct cable_shm *s, struct shm_rx *r, struct cable_fram
 
 		if (left == 0)
 			return false;
+		/* Read once: the sender could change it between the check and the use. */
 		len = spw_thr_load_rlx(&rec->len);
 		span = len == SHM_SKIP ? SHM_RING_BYTES - at
 				       : SPW_ALIGN_UP(len + (uint32_t)sizeof(*rec), 16u);
@@ -312,6 +321,7 @@ static void shm_rx_release(struct cable *c, uint32_t cnt)
 	s->lent_cnt = 0;
 }
 
+/* ARP without a frame: the port table has every address. Only live ports count. */
 static bool shm_lookup(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6])
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -331,6 +341,8 @@ static bool shm_lookup(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6])
 	return false;
 }
 
+/* Of one receiver only; for a group, or a receiver that does not move, there is nothing to wait
+ * for. */
 static uint64_t shm_turns(struct cable *c, const uint8_t *dmac)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -349,6 +361,7 @@ static uint64_t shm_turns(struct cable *c, const uint8_t *dmac)
 	return cable_waits(&t->no_turn, s->now_ns) ? turns : 0;
 }
 
+/* 0 is the value that turns() reports as unknown; the next burst writes the count again. */
 static void shm_stalls(struct cable *c)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -356,6 +369,8 @@ static void shm_stalls(struct cable *c)
 	spw_thr_store_rlx(&s->hdr->port[s->id.port].turns, 0ull);
 }
 
+/* For link-local addresses, which are valid only while that neighbour is there
+ * (nic/port/neigh.c). */
 static bool shm_has(struct cable *c, const uint8_t mac[6])
 {
 	struct cable_shm *s = (struct cable_shm *)c;

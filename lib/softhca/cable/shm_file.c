@@ -11,6 +11,16 @@
  *   SIGBUS handler (nic/host/guard.c) -> cable_shm_repair(): anonymous memory replaces the mapping
  *   shm_check(), every 100 ms     -> c.lost: no frame comes or goes any more
  *   run/dev.c, tick               -> the link goes down (PORT_ERR)
+ *
+ * What to know before changing it: joining and leaving run with the lock of the table (byte
+ * SHM_LOCK_TABLE) taken. It is a lock of the open file description, and its mapping keeps that
+ * alive: closing the descriptor does not drop it, so whoever is done with it unlocks it. A name may
+ * be unlinked between open() and lock; then the file is not the one that others find, and is opened
+ * again.
+ *
+ *   open --> lock the table --> has it still a name? --no--> close, open again
+ *                                   |
+ *                                   yes --> map --> write or check the header --> shm_join.c
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,6 +47,8 @@ static struct {
 
 /* ---- locks ---- */
 
+/* Locks of the open file description (F_OFD_*), not of the process: with those of the process,
+ * closing any other descriptor of the file would drop them all. */
 int shm_lock(int fd, int cmd, short type, off_t at)
 {
 	struct flock fl = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
@@ -69,6 +81,8 @@ int shm_lock_table(const struct cable_shm *s)
 		       s->path, LOCK_WAIT_MS / 1000, s->path);
 }
 
+/* No port is owned through another open file description; the locks of this one do not count. With
+ * the lock of the table. */
 static bool shm_table_is_alone(int fd)
 {
 	for (uint32_t p = 0; p < SHM_PORTS; p++)
@@ -79,6 +93,8 @@ static bool shm_table_is_alone(int fd)
 
 /* ---- the file ---- */
 
+/* Inside a user namespace the number is that of the user outside, so that all processes of a user
+ * find the same name. */
 void shm_path(const char *name, char *path_out, size_t bytes)
 {
 	snprintf(path_out, bytes, "/dev/shm/spinwire-%u-%s", spw_uid_outer(), name);
@@ -96,6 +112,7 @@ static const char *shm_refuse_file(const struct stat *st)
 	return st->st_nlink > 1 ? "it has a second name" : NULL;
 }
 
+/* O_NOFOLLOW: in a folder that all may write to, a symbolic link could lead anywhere. */
 static int shm_open_file(struct cable_shm *s)
 {
 	const char *why = NULL;
@@ -133,6 +150,7 @@ int shm_open_locked(struct cable_shm *s)
 
 /* ---- the mapping ---- */
 
+/* MADV_DONTFORK: a forked child has no port, and must not write to the rings of its parent. */
 static int shm_map_file(struct cable_shm *s)
 {
 	uint32_t i = 0;
@@ -156,6 +174,9 @@ static int shm_map_file(struct cable_shm *s)
 	return 0;
 }
 
+/* Only the header gets its memory here, so that a full /dev/shm is an error and no SIGBUS; rings
+ * get theirs at first use. All sizes are compared, since the layout is that of the compiled
+ * structures. */
 int shm_map(struct cable_shm *s)
 {
 	struct shm_hdr *hdr;
@@ -193,6 +214,8 @@ int shm_map(struct cable_shm *s)
 	return 0;
 }
 
+/* First out of the table of the signal handler, then unmapped: in the other order another mapping
+ * could take the addresses and be repaired by mistake. */
 void shm_unmap(struct cable_shm *s)
 {
 	if (!s->base)
@@ -227,6 +250,8 @@ bool cable_shm_repair(const void *addr)
 	return false;
 }
 
+/* Size and owner are compared as well: a process that truncated the file may have extended it
+ * again, and the port then reads as free. */
 void shm_check(struct cable_shm *s)
 {
 	const struct shm_port *own = &s->hdr->port[s->id.port];
@@ -244,6 +269,7 @@ void shm_check(struct cable_shm *s)
 
 /* ---- removal ---- */
 
+/* The name must still be that of this file: another process may have made a new one under it. */
 void shm_unlink_if_alone(int fd, const char *path)
 {
 	struct stat mine, there;
@@ -282,6 +308,8 @@ static void shm_sweep_file(const char *path)
 	close(fd);
 }
 
+/* Called when a cable is opened: files of processes that were killed would otherwise fill
+ * /dev/shm. */
 void shm_sweep(const char *but)
 {
 	char prefix[32], path[sizeof(((struct cable_shm *)0)->path)];

@@ -7,6 +7,11 @@
  *           the rings to this port; live = 1, epoch + 1; unlock the table
  *   leave   table lock; live = 0, epoch + 1; unlock the port; the last one unlinks the file
  *   death   the kernel drops the port's lock; shm_reap_dead() of any other port sets live = 0
+ *
+ * What to know before changing it: other processes read the port table without a lock. So `live` is
+ * written after the fields that it makes valid and before the epoch, which makes readers look; and
+ * each ring's head is set before its port is live. The lock on a port's byte is what decides who
+ * owns it: `live` is what that owner, or whoever found the lock free, wrote last.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +32,7 @@ static void shm_port_set(struct cable_shm *s, uint32_t p, uint32_t live)
 	spw_thr_fetch_add(&s->hdr->epoch, 1u);
 }
 
+/* Only a change counts up the epoch, since each new one makes all ends look at the whole table. */
 void shm_link_set(struct cable *c, bool up)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -48,6 +54,7 @@ bool shm_link_up(struct cable *c, uint32_t own)
 	for (uint32_t p = 0; p < SHM_PORTS; p++) {
 		const struct shm_port *port = &s->hdr->port[p];
 
+		/* Halves of the asking port are no other end. */
 		if (p == s->id.port || own >> p & 1 || !spw_thr_load_rlx(&port->live))
 			continue;
 		if (!spw_thr_load_rlx(&port->down))
@@ -95,6 +102,8 @@ void shm_leave(struct cable *c)
 	shm_check(s);
 	if (s->fd >= 0 && shm_lock_table(s) == 0) {
 		shm_port_set(s, s->id.port, 0);
+		/* The port leaves the table before its lock goes: live and without a lock it would
+		 * look dead. */
 		shm_lock(s->fd, F_OFD_SETLK, F_UNLCK, (off_t)s->id.port);
 		shm_unlink_if_alone(s->fd, s->path);
 		/* close() does not: the mapping keeps the file description alive */
@@ -105,6 +114,7 @@ void shm_leave(struct cable *c)
 	s->fd = -1;
 }
 
+/* The mapping goes last: leaving still writes to the table. */
 void shm_close(struct cable *c)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -167,6 +177,8 @@ static int shm_take_port(struct cable_shm *s, struct cable_id *id)
 	rc = shm_address_check(s, id, mac);
 	if (rc)
 		return rc;
+	/* The first page of each ring to this port, which has its head, gets memory now: polling
+	 * must not fault later. */
 	for (uint32_t from = 0; from < SHM_PORTS; from++) {
 		struct shm_ring *ring = (struct shm_ring *)(s->base + SHM_RING_AT(p, from));
 

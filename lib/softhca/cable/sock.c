@@ -11,6 +11,11 @@
  * A flush that ends early moves the unsent slots to the front, so the order stays. recvmmsg() runs
  * only when all received slots are consumed. A receiver whose queue is full is waited for (pending)
  * up to CABLE_STUCK_NS; then its frames are dropped and counted, as on Ethernet.
+ *
+ * It is the cable of afpacket.c and unix.c, which open the socket and describe it in struct
+ * cable_sock_how; nobody else calls it. What to know before changing it: slot i of tx sends
+ * tx_iov[i], and an iovec that moves takes its memory with it. A frame that was lent is read from
+ * its slot until it is released, so no receive call may run before that.
  */
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -34,6 +39,7 @@ struct cable_sock {
 	struct cable c;
 	int fd, claim[2];
 	uint32_t claim_cnt;
+	/* AF_PACKET: the kernel takes VLAN tags off frames that arrive */
 	bool vlan_aux;
 	struct sockaddr_un to;
 	uint32_t to_bytes;
@@ -62,6 +68,8 @@ static bool sock_is_worth_waiting(struct cable_sock *s)
 
 /* sendmmsg stops at the first frame that cannot be sent; whether that one waits or is lost is
  * decided by its error. */
+/* Sends what is committed, as far as the receiver takes it. Of the rest the first frame stays the
+ * first. */
 static void sock_tx_flush(struct cable *c)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
@@ -91,6 +99,7 @@ static void sock_tx_flush(struct cable *c)
 	}
 }
 
+/* The clock of cable_waits() moves in ticks. */
 static void sock_tick(struct cable *c, uint64_t now_ns)
 {
 	((struct cable_sock *)c)->now_ns = now_ns;
@@ -128,6 +137,8 @@ static uint8_t *sock_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t l
 	return s->tx_iov[s->tx_cnt].iov_base;
 }
 
+/* The frame is in the slot already; the flush sends it. A socket carries no flags: every ICRC was
+ * computed, since this cable does not trust (cable.h). */
 static void sock_tx_commit(struct cable *c, uint32_t flags)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
@@ -149,6 +160,8 @@ static uint8_t *sock_retag(struct msghdr *m, uint8_t *frame, uint32_t *len)
 		memcpy(&aux, CMSG_DATA(h), sizeof(aux));
 		if (!(aux.tp_status & TP_STATUS_VLAN_VALID) || *len < 14)
 			continue;
+		/* The addresses move to the front by four bytes, into the room that
+		 * cable_sock_new() left. */
 		memmove(frame - TAG_ROOM, frame, 12);
 		frame -= TAG_ROOM;
 		if (aux.tp_status & TP_STATUS_VLAN_TPID_VALID)
@@ -189,6 +202,7 @@ static void sock_fill(struct cable_sock *s)
 	}
 }
 
+/* Frames that were not released are lent again by the next burst, before new ones are received. */
 static uint32_t sock_rx_burst(struct cable *c, struct cable_frame *f, uint32_t max)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
@@ -219,6 +233,7 @@ static void sock_fds_close(struct cable_sock *s)
 	s->claim_cnt = 0;
 }
 
+/* Async-signal-safe, as cable.h asks. A second call finds nothing left. */
 static void sock_leave(struct cable *c)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
@@ -239,6 +254,7 @@ static void sock_close(struct cable *c)
 	free(s);
 }
 
+/* The path stays: it is the parent's socket. */
 static void sock_forked(struct cable *c)
 {
 	struct cable_sock *s = (struct cable_sock *)c;

@@ -3,6 +3,12 @@
  *
  * "unix:MINE,PEER": AF_UNIX datagrams, one frame each, which is what QEMU's "-netdev dgram" speaks.
  * sock.c sends and receives; here is only the opening. MINE is bound and removed at close.
+ *
+ *   cable_unix_open   socket --> stale name removed --> bind MINE --> identity --> cable_sock_new
+ *
+ * PEER need not exist: frames to it are lost until somebody binds it, as on a link whose other end
+ * is not plugged in. Addresses that the options leave open are made from MINE, so that an end has
+ * the same ones in each run.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +31,8 @@ static uint32_t unix_name_hash(const char *s)
 	return h;
 }
 
+/* The first byte 0x02 makes the MAC a locally administered unicast address; 10.53.1.0/24 is of this
+ * kind of cable only (shm: 10.53.0.0/24, afpacket: 10.53.2.0/24). */
 static void unix_choose_id(const char *mine, struct cable_id *id)
 {
 	static const uint8_t none[6];
@@ -52,6 +60,7 @@ static int unix_remove_stale(int fd, const struct sockaddr_un *mine)
 	if (!S_ISSOCK(st.st_mode))
 		return spw_err(EEXIST, "cable unix:%s: that file is not a socket; use another name",
 			       mine->sun_path);
+	/* A name that nobody reads refuses: its owner is dead. */
 	if (connect(fd, (const struct sockaddr *)mine, sizeof(*mine)) && errno == ECONNREFUSED)
 		return unlink(mine->sun_path) ? -errno : 0;
 	return spw_err(EADDRINUSE,
