@@ -9,6 +9,16 @@
  *
  * These run in any thread of any program, early and late: they cost a byte comparison where nothing
  * is ours, and keep errno as libc's function leaves it.
+ *
+ *   the program calls                   and this library
+ *   open("/sys/class/infiniband/...")   opens that path below the private folder (vfs_map)
+ *   open("/dev/infiniband/uverbs0")     opens a memfd, and marks it (proc_cdev_open)
+ *   write, ioctl on a marked one        runs the command (uv_write, uv_ioctl in kernel/)
+ *   anything else                       calls the next definition
+ *
+ * What to know before changing it: nothing here may call a function of libc that is interposed
+ * itself, unless the mapping is wanted; the library uses hca_real.h. A function that programs reach
+ * under several names needs each of them.
  */
 #undef _FILE_OFFSET_BITS /* with it, open would be another name of open64; both are defined here \
 			  */
@@ -43,6 +53,8 @@ void *preload_next(void **slot, const char *name)
 	return fn;
 }
 
+/* Other constructors may have opened files by then; such calls pass, since there is no
+ * configuration yet. */
 __attribute__((constructor)) static void preload_load(void)
 {
 	proc_load();
@@ -53,6 +65,7 @@ __attribute__((destructor)) static void preload_unload(void)
 	proc_exit();
 }
 
+/* As a system call reports it: -1, and errno. */
 static int fail_errno(int code)
 {
 	errno = code;
@@ -70,6 +83,8 @@ EXPORT int close(int fd)
 	return NEXT(close, int, (int))(fd);
 }
 
+/* sysfs shows the value of the moment of each read, also of a file that stays open; the emulated
+ * file is written again before it is read. The other names of read follow. */
 EXPORT ssize_t read(int fd, void *buf, size_t len)
 {
 	vfs_reading(fd);
@@ -165,11 +180,14 @@ static int opened_fd(int fd, const char *counter)
 	return fd;
 }
 
+/* open() has a mode only with these flags; without them there is nothing to fetch from ap. */
 static mode_t mode_arg(int flags, va_list ap)
 {
 	return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
 }
 
+/* The body of each open: a device file is opened by the emulated device, a counter is written first
+ * and watched from then on, and any other path is mapped, if it is one of ours. */
 #define OPEN_BODY(name)                                                                     \
 	char buf[VFS_PATH_BYTES];                                                           \
 	const char *counter;                                                                \
@@ -262,6 +280,8 @@ EXPORT FILE *fopen64(const char *path, const char *mode)
 
 /* ---- folders ---- */
 
+/* A listing of an emulated folder shows ours and links to the real entries
+ * (kernel/sysfs_real.c). */
 EXPORT DIR *opendir(const char *path)
 {
 	char buf[VFS_PATH_BYTES];
@@ -302,6 +322,8 @@ EXPORT int scandir64(const char *path, struct dirent64 ***list, filter64_fn *fil
 
 /* ---- paths ---- */
 
+/* From here on each function maps its path and passes; a path that is not emulated is not
+ * copied. */
 EXPORT int access(const char *path, int mode)
 {
 	char buf[VFS_PATH_BYTES];
@@ -358,6 +380,7 @@ EXPORT char *canonicalize_file_name(const char *path)
 	return realpath(path, NULL);
 }
 
+/* ls asks for attributes (ACL, SELinux) of the paths that it lists. */
 EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
 {
 	char buf[VFS_PATH_BYTES];

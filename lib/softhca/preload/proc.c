@@ -11,6 +11,12 @@
  *
  * Many programs under with-softhca (shells, scripts) never look for a device and pay for a parse
  * only.
+ *
+ *   dev_file   open: refs 1 --> each command: +1 ... -1 --> close: closed, -1 --> 0: context closed
+ *
+ * What to know before changing it: `mutex` guards `files` and the first use, and is taken before a
+ * device lock, never after one. fork() takes it, so that no child inherits a list that another
+ * thread was changing. proc_exit() may run in a signal handler and does not take it.
  */
 #include "softhca/preload/proc.h"
 
@@ -43,6 +49,8 @@ struct dev_file {
 	bool closed;
 };
 
+/* The process has one of each. `state` is of the devices, `cfg_state` of the options, `owner` the
+ * process that loaded the library, or the child that forked from it. */
 static struct proc self;
 static struct dev_file *files;
 static uint32_t state, cfg_state;
@@ -50,6 +58,8 @@ static pid_t owner;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool inside; /* this thread creates the devices: paths it opens are real */
 
+/* Messages of the library: to stderr, past the streams of stdio, whose locks this thread may
+ * hold. */
 static void proc_to_stderr(enum spw_log_level level, const char *text, void *arg)
 {
 	char line[1200];
@@ -114,6 +124,8 @@ struct proc *proc_ready(void)
 	return spw_thr_load_acq(&state) == READY ? &self : NULL; /* [PR3 acquire, pairs with PR1] */
 }
 
+/* A failure leaves nothing behind: the next program that starts finds no folder and no port
+ * taken. */
 static int proc_make(void)
 {
 	int rc = hca_devs_open(&self.cfg, &self.devs);
@@ -131,6 +143,8 @@ static int proc_make(void)
 	return rc;
 }
 
+/* Double-checked: all calls but the first take no lock. errno stays as it was, since open() and
+ * stat() of other files pass here. */
 struct proc *proc_get(void)
 {
 	uint32_t s = spw_thr_load_acq(&state); /* [PR2 acquire, pairs with PR1] */
@@ -175,6 +189,7 @@ bool proc_fd_marked(int fd)
 	return hca_mark_get(fd);
 }
 
+/* The mark comes last: only a file that is open in full has one. */
 static int proc_file_open(struct hca_dev *dev, struct dev_file *f)
 {
 	int rc = hca_ctx_open(dev, &f->ctx);
@@ -191,6 +206,7 @@ static int proc_file_open(struct hca_dev *dev, struct dev_file *f)
 	return rc;
 }
 
+/* The descriptor is a memfd of the context (kernel/uar.c), which mmap() then works on by itself. */
 int proc_cdev_open(uint32_t dev_idx)
 {
 	struct proc *p = proc_get();
@@ -201,6 +217,7 @@ int proc_cdev_open(uint32_t dev_idx)
 		errno = ENXIO;
 		return -1;
 	}
+	/* Without the mutex, which every command of another thread needs. */
 	f = calloc(1, sizeof(*f));
 	rc = f ? proc_file_open(&p->devs[dev_idx], f) : -ENOMEM;
 	if (rc) {
@@ -215,6 +232,7 @@ int proc_cdev_open(uint32_t dev_idx)
 	return f->fd;
 }
 
+/* A descriptor that was closed is not found, though its context may live on in a command. */
 struct hca_ctx *proc_ctx_get(int fd)
 {
 	struct dev_file *f;
@@ -245,6 +263,7 @@ static void proc_file_put(struct dev_file *file, bool closing)
 	}
 	pthread_mutex_unlock(&mutex);
 	if (last) {
+		/* Outside the mutex: this takes the device lock, and waits for the NIC. */
 		hca_ctx_close(file->ctx);
 		free(file);
 	}
@@ -262,6 +281,7 @@ void proc_ctx_put(struct hca_ctx *ctx)
 		proc_file_put(f, false);
 }
 
+/* A completion or event channel: any context may have opened it, so all are asked. */
 static void channel_closing(int fd)
 {
 	bool found = false;
@@ -275,6 +295,8 @@ static void channel_closing(int fd)
 	pthread_mutex_unlock(&mutex);
 }
 
+/* Device file or channel? The table of files decides. The mark goes first, so that the number may
+ * be reused as soon as it is closed. */
 void proc_fd_closing(int fd)
 {
 	struct dev_file *f;
@@ -292,6 +314,7 @@ void proc_fd_closing(int fd)
 
 /* ---- network interfaces ---- */
 
+/* By the name in the options, without making the devices for an interface that is not ours. */
 bool proc_ethtool(const struct ifreq *ifr, int *rc_out)
 {
 	const struct hca_cfg *cfg = proc_cfg();

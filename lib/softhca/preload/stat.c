@@ -4,6 +4,16 @@
  * The interposed stat family. Emulated device files are regular files, and their descriptors
  * memfds; stat reports them as the character devices that libibverbs checks for. Other emulated
  * paths are only mapped.
+ *
+ * glibc has three generations of each name: stat, stat64, and __xstat with a version, which older
+ * programs were linked with. All of them are here, and all but statx end in one of two bodies: by
+ * path, or by descriptor.
+ *
+ *   by path         vfs_cdev: is it a device file? vfs_map: where it is
+ *   by descriptor   is it marked, and has it a context?
+ *
+ * What to know before changing it: a program compares st_rdev with the text of the file `dev` in
+ * sysfs (kernel/sysfs.c), so both use UVERBS_MINOR.
  */
 #undef _FILE_OFFSET_BITS /* with it, stat would be another name of stat64; both are defined here \
 			  */
@@ -14,6 +24,7 @@
 #include "softhca/preload/preload.h"
 #include "softhca/preload/proc.h"
 
+/* The context must not go while it is read: it is taken and put back. */
 static uint32_t ctx_dev_idx(int fd, bool *ours_out)
 {
 	struct hca_ctx *ctx = proc_fd_marked(fd) ? proc_ctx_get(fd) : NULL;
@@ -27,6 +38,7 @@ static uint32_t ctx_dev_idx(int fd, bool *ours_out)
 	return idx;
 }
 
+/* Size and times stay those of the file that stands in for it. */
 #define AS_CDEV(st, idx)                                                                          \
 	do {                                                                                      \
 		(st)->st_mode = S_IFCHR | 0666;                                                   \
@@ -90,6 +102,7 @@ EXPORT int fstatat64(int dirfd, const char *restrict path, struct stat64 *restri
 	PATH_BODY(fstatat64, (int, const char *, struct stat64 *, int), dirfd, real, st, flags);
 }
 
+/* It has a structure of its own, with major and minor apart. */
 EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned int mask,
 		 struct statx *restrict st)
 {

@@ -4,6 +4,10 @@
  * The order of devices. libibverbs lists them in the order in which their drivers were loaded, and
  * most programs take the first one. Under this library the emulated devices come first, in the
  * order of the options; the machine's own follow.
+ *
+ * It is the one function of libibverbs that is interposed; everything else in it runs as it is, on
+ * the emulated /sys and the emulated device files. The list is libibverbs', and so are its entries:
+ * only their order changes, and the program frees it as usual.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,6 +57,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *cnt)
 	name_fn *name_of = (name_fn *)verbs_fn("ibv_get_device_name");
 	struct ibv_device **list;
 
+	/* A program that finds this symbol without libibverbs: as if no driver were there. */
 	if (!get || !name_of) {
 		errno = ENOSYS;
 		return NULL;

@@ -5,6 +5,18 @@
  * (kernel/tree.h). Whole folders are emulated where libibverbs lists devices
  * (/sys/class/infiniband, /dev/infiniband, /sys/bus/pci/devices), elsewhere only paths that lead to
  * one of our PCI functions. Any other path costs a comparison of a few bytes.
+ *
+ *   path                                     emulated
+ *   /sys/class/infiniband, ..._verbs         all of it
+ *   /sys/class/net                           all of it, if the card brings its interfaces
+ *   /sys/bus/pci/devices                     the listing, and our functions
+ *   /sys/devices/pci...                      our functions; folders above them that are not real
+ *   /dev/infiniband, its uverbsN, /dev/ptpN  the listing, and our devices
+ *
+ * Every interposed function of preload.c and stat.c that takes a path asks vfs_map() first. What to
+ * know before changing it: it decides by the text of the path alone. Relative paths, descriptors of
+ * folders (openat) and links are not followed; a program that walks from an emulated folder stays
+ * in it, since the links between emulated folders are relative (kernel/sysfs.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +35,7 @@
 #define CDEV      DIR_DEV "/uverbs"
 #define PTP       "/dev/ptp"
 
+/* Three comparisons: the beginning of a path, the folder itself, the folder and all below it. */
 static bool path_starts(const char *path, const char *with)
 {
 	return strncmp(path, with, strlen(with)) == 0;
@@ -74,6 +87,7 @@ static bool path_is_above_our_pci(const char *path, const struct hca_cfg *cfg)
 	return false;
 }
 
+/* The numbers of our device files begin behind those of the real ones (uverbs_first). */
 int vfs_cdev(const char *path)
 {
 	const struct hca_cfg *cfg = proc_cfg();
@@ -97,6 +111,7 @@ static bool path_is_our_ptp(const char *path, const struct hca_cfg *cfg)
 	return !*end && n >= SYSFS_PTP_FIRST && n - SYSFS_PTP_FIRST < cfg->dev_cnt;
 }
 
+/* By where the descriptor leads to, since its file is a real one in the private folder. */
 bool vfs_is_ptp(int fd)
 {
 	struct proc *p = proc_ready();
@@ -113,6 +128,7 @@ bool vfs_is_ptp(int fd)
 	return strncmp(path, p->tree.root, root) == 0 && path_starts(path + root, PTP);
 }
 
+/* The first test is the cheap one, and nearly every path of a program ends there. */
 static bool path_is_emulated(const char *path)
 {
 	const struct hca_cfg *cfg = proc_cfg();
@@ -143,6 +159,7 @@ static void drop_gone(const struct proc *p)
 			sysfs_drop(&p->tree, &p->devs[i]);
 }
 
+/* A path that would be too long passes unmapped. */
 const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES])
 {
 	struct proc *p;
@@ -158,6 +175,7 @@ const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES])
 	return buf;
 }
 
+/* The root may be in /tmp or in /dev/shm, so the test is for the name of the folder. */
 void vfs_unmap(char *path)
 {
 	struct proc *p = path && strstr(path, "/spw-softhca-") ? proc_ready() : NULL;
@@ -187,6 +205,7 @@ static const char *counter_name(const char *name)
 	return NULL;
 }
 
+/* All devices are written: the name of the file does not say whose it is. */
 static void vfs_refresh(const char *counter)
 {
 	struct proc *p = proc_ready();
@@ -195,6 +214,7 @@ static void vfs_refresh(const char *counter)
 		sysfs_refresh(&p->tree, p->devs, p->cfg.dev_cnt, counter);
 }
 
+/* By the last part of the path only. A file of that name elsewhere costs a write of ours. */
 const char *vfs_opening(const char *path)
 {
 	const char *name = path ? strrchr(path, '/') : NULL;
@@ -232,6 +252,7 @@ void vfs_opened(int fd, const char *counter)
 	}
 }
 
+/* A program that watches no counter pays one load here for each read. */
 void vfs_reading(int fd)
 {
 	if (spw_likely(!spw_thr_load_rlx(&watched_cnt)))
