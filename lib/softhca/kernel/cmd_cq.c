@@ -64,6 +64,7 @@ static int cq_drv_check(const struct hca_card *card, const struct mlx5_ib_create
 	return 0;
 }
 
+/* The record has two words, and must not straddle a cache line. */
 static int cq_umem_ring(uint64_t buf, uint64_t bytes, uint64_t db)
 {
 	if (db & 7)

@@ -6,6 +6,11 @@
  *
  * What is reported has one source: CAP_* (cmd.h) for limits of the model, the card (hca_card.h) for
  * what cards differ in, the device for its state. Create commands enforce the same numbers.
+ *
+ * uverbs.c calls these with the device lock held, but cmd_get_context, which takes it. What to know
+ * before changing it: libmlx5 and DPDK choose sizes and formats by what is reported here, so a new
+ * capability needs the model behind it first. Structures grow at their ends: response_length and
+ * the length of the request name the part that both sides know.
  */
 #include <errno.h>
 #include <string.h>
@@ -103,6 +108,8 @@ int cmd_get_context(struct uv_call *c)
 
 /* ---- device ---- */
 
+/* Where a table limits a number, half of the table is reported, and enforced (limits.c): a free
+ * number is then found at once. */
 static void device_fill(const struct hca_dev *dev, struct ib_uverbs_query_device_resp *r)
 {
 	*r = (struct ib_uverbs_query_device_resp){
@@ -169,12 +176,14 @@ static void device_uhw_reply(struct uv_call *c)
 	uv_uhw_reply(c, &resp, sizeof(resp));
 }
 
+/* The old form; the extended one has the same fields at its beginning. */
 int cmd_query_device(struct uv_call *c)
 {
 	device_fill(c->ctx->dev, c->out);
 	return 0;
 }
 
+/* What packet QPs can do. Without hash fields the card has no RSS at all. */
 static void device_fill_raw(const struct hca_card *card, struct ib_uverbs_ex_query_device_resp *r)
 {
 	r->raw_packet_caps = card->raw_caps;
@@ -266,6 +275,8 @@ int cmd_query_port(struct uv_call *c)
 
 /* ---- protection domains ---- */
 
+/* A PD has no part in the NIC: its address alone decides whether a queue may use a region
+ * (hca_mr_at). */
 int cmd_alloc_pd(struct uv_call *c)
 {
 	struct ib_uverbs_alloc_pd_resp *resp = c->out;
@@ -285,6 +296,7 @@ void hca_pd_free(struct hca_pd *pd)
 	hca_obj_free(&pd->o);
 }
 
+/* Busy while any object refers to it. */
 int cmd_dealloc_pd(struct uv_call *c)
 {
 	const struct ib_uverbs_dealloc_pd *req = c->in;

@@ -128,6 +128,7 @@ static int specs_read(struct hca_flow *f, const struct ib_uverbs_flow_attr *attr
 	return rc ? rc : left ? -EINVAL : 0;
 }
 
+/* What Linux refuses, what mlx5 does not have, and priorities without a table. */
 static int flow_attr_check(const struct ib_uverbs_flow_attr *a)
 {
 	bool dflt = a->type == FLOW_ALL_DEFAULT || a->type == FLOW_MC_DEFAULT;
@@ -191,6 +192,7 @@ int cmd_ex_create_flow(struct uv_call *c)
 	return 0;
 }
 
+/* Out of the list first: the next frame is not matched against it. */
 void hca_flow_free(struct hca_obj *o)
 {
 	struct hca_flow *f = (struct hca_flow *)o;
@@ -200,6 +202,7 @@ void hca_flow_free(struct hca_obj *o)
 	hca_obj_free(o);
 }
 
+/* A rule raises no events, so there is nothing to wait for. */
 int cmd_ex_destroy_flow(struct uv_call *c)
 {
 	const struct ib_uverbs_destroy_flow *req = c->in;

@@ -38,6 +38,7 @@ static int mr_access_check(uint32_t access)
 	return access & ~(uint32_t)ACCESS_KNOWN ? -EOPNOTSUPP : 0;
 }
 
+/* Will the NIC write there? Then the memory must be writable. */
 static bool access_writes(uint32_t access)
 {
 	return access & (IB_UVERBS_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITES);
@@ -89,6 +90,7 @@ static int mr_map_dmabuf(const struct hca_mr_req *req, struct hca_mr *mr)
 	return 0;
 }
 
+/* Fills in *mr only: rereg_mr tries a new range on a copy first. */
 static int mr_map_range(const struct hca_mr_req *req, struct hca_mr *mr)
 {
 	if (req->length == 0 || req->start + req->length < req->start)
@@ -100,6 +102,7 @@ static int mr_map_range(const struct hca_mr_req *req, struct hca_mr *mr)
 	return req->fd < 0 ? mr_map_app(req, mr) : mr_map_dmabuf(req, mr);
 }
 
+/* Memory of the application has no mapping of the library's. */
 static void mr_unmap_range(struct hca_mr *mr)
 {
 	if (mr->map)
@@ -148,6 +151,7 @@ err_obj:
 	return rc;
 }
 
+/* The key goes first: no packet finds a region whose mapping is gone. */
 void hca_mr_free(struct hca_mr *mr)
 {
 	hca_tbl_del(&mr->o.ctx->dev->mrs, mr->key >> 8);
@@ -216,6 +220,7 @@ int cmd_rereg_mr(struct uv_call *c)
 		if (rc)
 			return rc;
 		mr_unmap_range(mr);
+		/* From here on nothing can fail. */
 		mr->host = new_range.host;
 		mr->length_bytes = new_range.length_bytes;
 		mr->iova = new_range.iova;

@@ -77,6 +77,7 @@ static int qp_type_check(const struct hca_card *card, const struct ib_uverbs_ex_
 	}
 }
 
+/* Finds, and does not count yet: a failure that follows needs no undo. */
 static int qp_refs_find(struct hca_ctx *ctx, const struct ib_uverbs_ex_create_qp *req,
 			struct hca_qp *qp)
 {
@@ -260,6 +261,8 @@ static void qp_reply(struct uv_call *c, const struct hca_qp *qp,
 			uhw.tisn = uhw.rqn = uhw.sqn = qp->qpn;
 		}
 	}
+	/* The caps go back as they were asked for: libmlx5 chose the rings, and knows their
+	 * sizes. */
 	*resp = (struct ib_uverbs_create_qp_resp){
 		.qp_handle = qp->o.handle,
 		.qpn = qp->qpn,
@@ -352,6 +355,7 @@ static void mcast_leave(struct hca_qp *qp, const uint8_t *gid, bool *found_out)
 	}
 }
 
+/* Also for a context that is closed, whose flow rules went before its QPs (hca_ctx.c). */
 void hca_qp_free(struct hca_qp *qp)
 {
 	bool found;
@@ -415,6 +419,7 @@ int cmd_attach_mcast(struct uv_call *c)
 	return 0;
 }
 
+/* EINVAL: the QP was no member. */
 int cmd_detach_mcast(struct uv_call *c)
 {
 	const struct ib_uverbs_detach_mcast *req = c->in;

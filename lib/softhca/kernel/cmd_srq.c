@@ -7,6 +7,11 @@
  *
  * States: none. A limit that is armed (srq_limit) raises one event when fewer WQEs than that are
  * left, and is then 0 again (nic/transport/rq.c).
+ *
+ *   cmd_create_srq, cmd_create_xsrq --> srq_object_make: object --> ring --> number --> NIC
+ *
+ * uverbs.c calls these with the device lock held. What to know before changing it: an SRQ outlives
+ * the QPs that use it (use_cnt), and its WQEs are no QP's: a QP that fails flushes none of them.
  */
 #include <errno.h>
 
@@ -24,6 +29,7 @@ struct srq_req {
 	uint32_t pd_handle, max_wr, max_sge, limit;
 };
 
+/* The stride of a WQE has room for its link and its data segments, and is a power of 2. */
 static int srq_fill(struct hca_srq *srq, const struct srq_req *req,
 		    const struct mlx5_ib_create_srq *drv)
 {
@@ -108,6 +114,7 @@ int cmd_create_xsrq(struct uv_call *c)
 	return req->srq_type == IB_UVERBS_SRQT_BASIC ? srq_object_make(c, &r) : -EOPNOTSUPP;
 }
 
+/* A new limit counts from the next WQE that the NIC takes. */
 int cmd_modify_srq(struct uv_call *c)
 {
 	const struct ib_uverbs_modify_srq *req = c->in;
@@ -125,6 +132,7 @@ int cmd_modify_srq(struct uv_call *c)
 	return 0;
 }
 
+/* srq_limit 0: no limit is armed, perhaps because it was reached. */
 int cmd_query_srq(struct uv_call *c)
 {
 	const struct ib_uverbs_query_srq *req = c->in;
@@ -149,6 +157,8 @@ void hca_srq_free(struct hca_srq *srq)
 	hca_obj_free(&srq->o);
 }
 
+/* Events that were not read are withdrawn first; libibverbs then waits until the application has
+ * acknowledged the others. */
 int cmd_destroy_srq(struct uv_call *c)
 {
 	const struct ib_uverbs_destroy_srq *req = c->in;

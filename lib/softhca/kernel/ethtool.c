@@ -5,6 +5,10 @@
  * driver, the port's counters under mlx5's names, and that it pauses. Called by preload/proc.c for
  * ioctl(SIOCETHTOOL). Source: <linux/ethtool.h>; Linux
  * drivers/net/ethernet/mellanox/mlx5/core/en_stats.c (names).
+ *
+ * What to know before changing it: names and values are made from one list, so their order agrees;
+ * OWN_CNT is the number of rows in OWN_STATS. A command that is not here is the kernel's to answer,
+ * which it does for an interface that exists. `data` is the program's memory, as ifr_data gave it.
  */
 #include "softhca/kernel/ethtool.h"
 
@@ -58,11 +62,13 @@ static uint64_t ethtool_port_sum(const struct hca_dev *dev, size_t offset)
 	return sum;
 }
 
+/* The counters of the port come last, so leaving them out is a shorter list. */
 static uint32_t ethtool_stats_cnt(const struct hca_dev *dev)
 {
 	return dev->cfg->card->is_vf || dev->cfg->card->is_sf ? OWN_CNT : STAT_CNT;
 }
 
+/* A caller also learns here for how many statistics it needs room. */
 static int ethtool_drvinfo(const struct hca_dev *dev, struct ethtool_drvinfo *info)
 {
 	const uint64_t fw = hca_fw_ver(dev);
@@ -87,6 +93,7 @@ static int ethtool_sset_info(const struct hca_dev *dev, struct ethtool_sset_info
 	return 0;
 }
 
+/* The caller asked for the number before, and has room for as many. */
 static int ethtool_strings(const struct hca_dev *dev, struct ethtool_gstrings *s)
 {
 	if (s->string_set != ETH_SS_STATS)
@@ -145,6 +152,7 @@ static int ethtool_pause_param(struct ethtool_pauseparam *pause)
 	return 0;
 }
 
+/* The first word of every command is its number. */
 int hca_ethtool(const struct hca_dev *dev, void *data)
 {
 	uint32_t cmd;

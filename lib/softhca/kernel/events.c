@@ -62,6 +62,7 @@ void hca_evq_close(struct hca_evq *q)
 	real_close(q->wr_fd);
 }
 
+/* One write is one event; false: the pipe is full. */
 bool hca_evq_send(struct hca_evq *q, const void *event)
 {
 	/* own_fd is a reader, so this cannot raise SIGPIPE. */
@@ -104,6 +105,7 @@ uint32_t hca_evq_purge(struct hca_evq *q, uint64_t element)
 
 /* ---- completion channels ---- */
 
+/* The mark lets the interposed close() find the channel. */
 int hca_channel_open(struct hca_ctx *ctx, int *fd_out)
 {
 	struct hca_comp_channel *ch = calloc(1, sizeof(*ch));
@@ -128,6 +130,7 @@ int hca_channel_open(struct hca_ctx *ctx, int *fd_out)
 	return 0;
 }
 
+/* For a CQ that is created on the channel, and holds it from then on. */
 struct hca_comp_channel *hca_channel_get(struct hca_ctx *ctx, int fd)
 {
 	struct hca_comp_channel *ch = ctx->channels;
@@ -149,6 +152,7 @@ void hca_channel_put(struct hca_comp_channel *ch)
 	free(ch);
 }
 
+/* CQs may still hold the channel: their events go into a pipe that nobody reads. */
 bool hca_channel_fd_closed(struct hca_ctx *ctx, int fd)
 {
 	for (struct hca_comp_channel *ch = ctx->channels; ch; ch = ch->next) {
@@ -180,6 +184,7 @@ void hca_event_purge_cq(struct hca_cq *cq)
 
 /* ---- asynchronous events ---- */
 
+/* A context has one, made by GET_CONTEXT; before that there is no object to report on. */
 int hca_async_open(struct hca_ctx *ctx, int *fd_out)
 {
 	struct hca_async *as = calloc(1, sizeof(*as));
@@ -213,6 +218,7 @@ static bool event_send_async(struct hca_ctx *ctx, uint64_t element, enum hca_eve
 	return ctx->async && hca_evq_send(&ctx->async->q, &ev);
 }
 
+/* async_sent is what a destroy command reports, as comp_sent is for completions. */
 static void event_object(struct hca_obj *o, enum hca_event type)
 {
 	if (event_send_async(o->ctx, o->user_handle, type))
@@ -239,6 +245,7 @@ void hca_event_wq(struct hca_wq *wq, enum hca_event type)
 	event_object(&wq->o, type);
 }
 
+/* To all contexts. The element is the number of the port, or 0 for the device as a whole. */
 void hca_event_port(struct hca_dev *dev, enum hca_event type)
 {
 	uint64_t element = type == HCA_EVENT_DEVICE_FATAL ? 0 : 1;

@@ -2,6 +2,15 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Devices, and tables that map numbers to objects (handles, QPNs, CQNs, keys).
+ *
+ *   hca_devs_open    struct hca_chip; for each device: nic_attach (cable, identity) --> GIDs
+ *   hca_devs_close   for each device: contexts --> nic_detach --> tables; then the chip
+ *
+ * preload/proc.c opens them on first use. The devices of a process are one array, so that each can
+ * find the others (hca_first); the chip has what they share: ports, PCIe links, the plug.
+ *
+ * What to know before changing it: the NIC looks a number up for every frame and WQE (hca_tbl_get),
+ * so a table is an array by number, and grows by doubling with the device lock held.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -112,12 +121,14 @@ void hca_devs_close(struct hca_dev *devs, uint32_t cnt)
 	free(chip);
 }
 
+/* At exit, perhaps in a signal handler: nothing is freed. */
 void hca_devs_leave(struct hca_dev *devs, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++)
 		nic_leave(&devs[i]);
 }
 
+/* The layout in which query_device reports it. */
 uint64_t hca_fw_ver(const struct hca_dev *dev)
 {
 	const struct hca_card *card = dev->cfg->card;
@@ -125,6 +136,7 @@ uint64_t hca_fw_ver(const struct hca_dev *dev)
 	return (uint64_t)card->fw_major << 32 | (uint64_t)card->fw_minor << 16 | card->fw_sub;
 }
 
+/* The MAC with ff:fe in its middle. Unlike in a GID the bit of local addresses is not flipped. */
 void hca_node_guid(const struct hca_dev *dev, uint8_t guid_out[8])
 {
 	const uint8_t *m = dev->id.mac;
@@ -133,16 +145,20 @@ void hca_node_guid(const struct hca_dev *dev, uint8_t guid_out[8])
 	memcpy(guid_out, g, sizeof(g));
 }
 
+/* A card with fixed functions has one, its first function's, by which programs find out that they
+ * belong together. */
 void hca_system_guid(const struct hca_dev *dev, uint8_t guid_out[8])
 {
 	hca_node_guid(dev->cfg->card->func_cnt ? hca_first(dev) : dev, guid_out);
 }
 
+/* Of the port, which two functions may share; a fault can lower it while programs run. */
 uint32_t hca_speed_mbps(const struct hca_dev *dev)
 {
 	return spw_thr_load_rlx(&dev->chip->port[dev->id.port].speed_mbps);
 }
 
+/* A failure leaves the table as it was: one array may be longer than cap says. */
 static int tbl_grow(struct hca_tbl *t, uint32_t cap)
 {
 	void **slot = realloc(t->slot, cap * sizeof(*slot));
@@ -161,6 +177,7 @@ static int tbl_grow(struct hca_tbl *t, uint32_t cap)
 	return 0;
 }
 
+/* Numbers below `first` are reserved: 0, or what the specification gives a meaning. */
 int hca_tbl_add(struct hca_tbl *t, void *obj, uint32_t first, uint32_t max_log2, uint32_t *idx_out)
 {
 	uint32_t idx;
@@ -181,6 +198,7 @@ int hca_tbl_add(struct hca_tbl *t, void *obj, uint32_t first, uint32_t max_log2,
 	return 0;
 }
 
+/* The tag stays, so that the next key of this index differs from the last one. */
 void hca_tbl_del(struct hca_tbl *t, uint32_t idx)
 {
 	if (hca_tbl_get(t, idx)) {

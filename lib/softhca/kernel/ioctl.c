@@ -6,6 +6,13 @@
  * ibv_query_qp_data_in_order; rdma-core then uses the write command or does without. INVOKE_WRITE
  * wraps a write command in attributes (uverbs.c). Source: <rdma/rdma_user_ioctl_cmds.h>, Linux
  * drivers/infiniband/core/uverbs_ioctl.c.
+ *
+ *   uv_ioctl   header --> method_find --> attributes copied --> attrs_check --> lock --> do_*
+ *   attribute  id, length, flags, data          data: a number, a handle, or an address
+ *
+ * What to know before changing it: a method reads the copies only, and writes to where the caller's
+ * attributes lie (user_attr). A new method is a row of `methods` with the ids that it knows; one
+ * that makes an object destroys it again if its handle cannot be written.
  */
 #include <errno.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
@@ -42,6 +49,7 @@ static int attr_get_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, ui
 	return *out > max ? -EINVAL : 0;
 }
 
+/* A handle is in the attribute itself, which then has no length. */
 static int attr_get_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
 {
 	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
@@ -88,6 +96,7 @@ static int attr_put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t hand
 
 /* ---- device ---- */
 
+/* uv_dispatch takes the lock. */
 static int do_invoke_write(struct uv_ioctl *io)
 {
 	return uv_ioctl_invoke_write(io->ctx, io->attr, io->cnt);
@@ -104,6 +113,7 @@ static void gid_entry(const struct hca_dev *dev, uint32_t i, struct ib_uverbs_gi
 	e->netdev_ifindex = hca_netdev_ifindex(dev);
 }
 
+/* There is one port, and no flag is known. */
 static int do_query_gid_entry(struct uv_ioctl *io)
 {
 	struct ib_uverbs_gid_entry e;
@@ -181,6 +191,7 @@ static int do_reg_dmabuf(struct uv_ioctl *io)
 	return rc;
 }
 
+/* Each of the four answers is optional. */
 static int do_query_mr(struct uv_ioctl *io)
 {
 	struct hca_mr *mr;
@@ -234,6 +245,7 @@ static int do_uar_alloc(struct uv_ioctl *io)
 	return rc;
 }
 
+/* Busy while a QP or a CQ names the page. */
 static int do_uar_destroy(struct uv_ioctl *io)
 {
 	struct hca_uar *uar;
@@ -261,6 +273,7 @@ static int do_uar_destroy(struct uv_ioctl *io)
 #define QP_BYTES              272u
 #define QP_DATA_IN_ORDER_BIT  282u
 
+/* The first 16 bytes of a firmware command: opcode and op_mod, big-endian. */
 static int attr_get_command(const struct uv_ioctl *io, uint16_t id, uint32_t *opcode_out,
 			    uint32_t *op_mod_out)
 {
@@ -285,6 +298,7 @@ static int attr_put_bit(const struct uv_ioctl *io, uint16_t id, size_t bytes, ui
 	return attr_put_bytes(io, id, out, bytes);
 }
 
+/* First question of ibv_query_qp_data_in_order: can the device guarantee any order? */
 static int do_devx_other(struct uv_ioctl *io)
 {
 	uint32_t opcode, op_mod;
@@ -299,6 +313,7 @@ static int do_devx_other(struct uv_ioctl *io)
 			    true);
 }
 
+/* Second question, for one QP: yes, unless the adversary takes WRITEs apart. */
 static int do_devx_obj_query(struct uv_ioctl *io)
 {
 	const struct hca_cfg *cfg = io->ctx->dev->cfg;
@@ -357,6 +372,7 @@ static const struct method *method_find(const struct ib_uverbs_ioctl_hdr *h)
 	return NULL;
 }
 
+/* An unknown attribute is an error only if the caller marked it as mandatory. */
 static int attrs_check(const struct method *m, const struct uv_ioctl *io)
 {
 	for (uint32_t i = 0; i < io->cnt; i++) {
@@ -372,6 +388,8 @@ static int attrs_check(const struct method *m, const struct uv_ioctl *io)
 	return 0;
 }
 
+/* rdma-core decides by the errno whether to try the write command, so the order of checks
+ * counts. */
 int uv_ioctl(struct hca_ctx *ctx, void *hdr)
 {
 	struct uv_ioctl io = {.ctx = ctx,

@@ -4,6 +4,11 @@
  * One byte for each descriptor that a process can have: set if it is a device file or a channel of
  * this library. Pages of marks are allocated with the first mark in them and never freed. Reading a
  * mark takes no lock, since every interposed write, ioctl and close reads one.
+ *
+ *   pages   [0] first | [1] NULL | ... | [n] NULL          one page for 65536 descriptors
+ *
+ * preload/proc.c and events.c set a mark when they open a descriptor, and close() clears it. A mark
+ * says "perhaps ours"; the tables of proc.c then decide.
  */
 #include <errno.h>
 #include <limits.h>
@@ -27,6 +32,7 @@ static uint8_t *marks_page(int fd)
 		&pages[(uint32_t)fd / PAGE_FDS]); /* [FD2 acquire, pairs with FD1] */
 }
 
+/* Of two threads that make the same page one unmaps its own, and uses the other's. */
 static uint8_t *marks_page_make(int fd)
 {
 	uint8_t **at = &pages[(uint32_t)fd / PAGE_FDS], *none = NULL;
@@ -68,6 +74,7 @@ bool hca_mark_get(int fd)
 	return page && spw_thr_load_rlx(&page[(uint32_t)fd % PAGE_FDS]);
 }
 
+/* In a forked child, and at exit: no descriptor is ours any more. */
 void hca_marks_clear(void)
 {
 	for (uint32_t i = 0; i < PAGE_CNT; i++)

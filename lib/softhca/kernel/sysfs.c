@@ -11,6 +11,15 @@
  *       net/<interface>/                                with --netdev, or of the card
  *   sys/class/infiniband/<name>, sys/class/infiniband_verbs/uverbsN, sys/bus/pci/devices/<function>
  *   dev/infiniband/uverbsN, dev/ptpN
+ *
+ *   sysfs_build     all files, when the process first looks for a device       preload/proc.c
+ *   sysfs_refresh   what changes, before the program opens or reads it         preload/vfs.c
+ *   sysfs_drop      the entries of a device that has left the bus              preload/vfs.c
+ *
+ * What to know before changing it: programs parse these texts, so each is written as Linux writes
+ * it (drivers/pci/pci-sysfs.c, drivers/infiniband/core/sysfs.c, net/core/net-sysfs.c). A file that
+ * changes while programs run belongs into refresh_dev, and its name into preload/vfs.c
+ * (counter_name).
  */
 #include <errno.h>
 #include <net/if.h>
@@ -51,6 +60,8 @@ static void dir_put(struct dir *d, const char *name, const char *fmt, ...)
 	d->rc = d->rc ? d->rc : rc;
 }
 
+/* target is relative to the folder of the link, so that a program that follows it stays in the
+ * private folder. */
 static void put_dev_link(struct dir *d, const char *name, const char *target)
 {
 	char path[400];
@@ -61,6 +72,7 @@ static void put_dev_link(struct dir *d, const char *name, const char *target)
 	d->rc = d->rc ? d->rc : rc;
 }
 
+/* Domain, bus, device and function, as the names of PCI devices in /sys. */
 static void bdf_text(const struct hca_dev_cfg *id, char *buf, size_t bytes)
 {
 	snprintf(buf, bytes, "%04x:%02x:%02x.%x", id->pci_domain, id->pci_bus, id->pci_dev,
@@ -92,6 +104,7 @@ static void device_path(const struct hca_dev *dev, char *buf, size_t bytes)
 
 /* ---- PCI function ---- */
 
+/* libibverbs finds the driver of a device by this text (rdma-core, libibverbs/init.c). */
 static void put_modalias(struct dir *d, const struct hca_card *card)
 {
 	dir_put(d, "modalias", "pci:v000015B3d%08Xsv000015B3sd%08Xbc02sc00i00", card->part_id,
@@ -140,6 +153,7 @@ static void put_pci(struct dir *d, const struct hca_dev *dev)
 		"DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:%04X\nPCI_SUBSYS_ID=15B3:%04X\n"
 		"PCI_SLOT_NAME=%s",
 		card->part_id, card->subsys_id, bdf);
+	/* No BAR: applications map registers from the device file (uar.c), never from here. */
 	dir_put(d, "resource", "%s%s",
 		"0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
 		"0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
@@ -164,6 +178,7 @@ static void switch_id_text(const struct hca_dev *dev, char text[17])
 		snprintf(text + 2 * i, 3, "%02x", guid[7 - i]);
 }
 
+/* One of the parts that refresh_dev writes again. */
 static void put_link_state(struct dir *d, const struct hca_dev *dev)
 {
 	dir_put(d, "carrier", "%u", dev->link_up);
@@ -195,12 +210,14 @@ static void put_netdev(struct dir *d, const struct hca_dev *dev)
 
 /* ---- port ---- */
 
+/* IBTA's states; the link is either all up or all down. */
 static void put_state(struct dir *d, const struct hca_dev *dev)
 {
 	dir_put(d, "state", "%s", dev->link_up ? "4: ACTIVE" : "1: DOWN");
 	dir_put(d, "phys_state", "%s", dev->link_up ? "5: LinkUp" : "3: Disabled");
 }
 
+/* Without an interface of its own a device names lo, as hca_netdev_ifindex does. */
 static void put_gids(struct dir *d, const struct hca_dev *dev)
 {
 	for (uint32_t i = 0; i < HCA_GID_CNT; i++) {
@@ -220,6 +237,7 @@ static void put_gids(struct dir *d, const struct hca_dev *dev)
 	}
 }
 
+/* only: the name of one counter; NULL: all. The lists are in hca_cnt.h. */
 static void put_counters(struct dir *d, const struct hca_dev *dev, const char *only)
 {
 #define PUT_IN(folder, name)                         \
@@ -234,6 +252,8 @@ static void put_counters(struct dir *d, const struct hca_dev *dev, const char *o
 		dir_put(d, "hw_counters/lifespan", "10");
 }
 
+/* The text of Linux has the width and the lane speed beside the rate. A rate that is not in the
+ * table has no file. */
 static void put_rate(struct dir *d, const struct hca_dev *dev)
 {
 	const uint32_t gbps = hca_speed_mbps(dev) / 1000;
@@ -250,6 +270,7 @@ static void put_rate(struct dir *d, const struct hca_dev *dev)
 			dir_put(d, "rate", "%s", rates[i].text);
 }
 
+/* P_Key, LID and the subnet manager's fields are those of every RoCE port. */
 static void put_port(struct dir *d, const struct hca_dev *dev)
 {
 	put_state(d, dev);
@@ -337,6 +358,7 @@ static void put_links(struct dir *d, const struct hca_dev *dev)
 	sysfs_pci_path(&dev->id, at, sizeof(at));
 	bdf_text(&dev->id, bdf, sizeof(bdf));
 	snprintf(d->path, sizeof(d->path), "sys/bus/pci/devices");
+	/* Devices of a bus lie one folder deeper than those of a class. */
 	snprintf(target, sizeof(target), "../../..%s", at + strlen("/sys"));
 	put_dev_link(d, bdf, target);
 }
@@ -394,6 +416,7 @@ void sysfs_drop(const struct tree *t, const struct hca_dev *dev)
 	tree_unlink(t, path);
 }
 
+/* The machine's own devices come last, so that emulated ones of the same name are there first. */
 int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt)
 {
 	int rc = tree_file(t, "sys/class/infiniband_verbs/abi_version", "6");
@@ -438,6 +461,7 @@ void sysfs_refresh(const struct tree *t, const struct hca_dev *devs, uint32_t cn
 		refresh_dev(t, &devs[i], name);
 }
 
+/* An emulated interface has no number in the kernel; lo is on every machine. */
 uint32_t hca_netdev_ifindex(const struct hca_dev *dev)
 {
 	return if_nametoindex(dev->id.netdev[0] && !dev->id.netdev_emulated ? dev->id.netdev

@@ -4,6 +4,14 @@
  * The machine's own devices in the emulated /sys and /dev: links to their real files. A program
  * finds them beside the emulated ones and uses them through the kernel; this library is not
  * involved.
+ *
+ *   real entry                    link in the private folder, at the same path, to the real file
+ *   name of an emulated device    hidden: the emulated one is there
+ *   PCI function of this vendor   hidden: a driver that scans the bus would probe it
+ *
+ * sysfs_build() calls this once; a device that appears later is not found. What to know before
+ * changing it: opendir() and realpath() are interposed here too, and reach the real folders only
+ * because the devices are just being made (preload/proc.c, `inside`).
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -37,6 +45,7 @@ static void real_read_word(const char *folder, const char *entry, const char *fi
 	word[strcspn(word, " \n")] = 0;
 }
 
+/* Is this entry of a real folder left out? */
 typedef bool hide_fn(const struct hca_cfg *cfg, const char *entry);
 
 static bool real_hide_pci(const struct hca_cfg *cfg, const char *entry)
@@ -89,6 +98,7 @@ static void real_link_entry(const struct tree *t, const char *folder, const char
 		tree_link(t, path + 1, target);
 }
 
+/* A folder that the machine does not have is no error. */
 static void real_link_folder(const struct tree *t, const struct hca_cfg *cfg, const char *folder,
 			     hide_fn *hide)
 {
@@ -102,6 +112,7 @@ static void real_link_folder(const struct tree *t, const struct hca_cfg *cfg, co
 		closedir(dir);
 }
 
+/* Interfaces only for a card that brings its own: else programs read the real folder. */
 void sysfs_link_real(const struct tree *t, const struct hca_cfg *cfg)
 {
 	real_link_folder(t, cfg, BUS_PCI, real_hide_pci);
@@ -112,6 +123,7 @@ void sysfs_link_real(const struct tree *t, const struct hca_cfg *cfg)
 		real_link_folder(t, cfg, "/sys/class/net", real_hide_net);
 }
 
+/* preload/proc.c asks before paths are mapped, so this reads the real folder. */
 uint32_t sysfs_real_uverbs(void)
 {
 	DIR *dir = opendir(CLASS_VERBS);

@@ -4,6 +4,17 @@
  * The private folder of a process. Removal must be safe in two ways: against other users (in /tmp a
  * symbolic link could lead elsewhere), so it goes by descriptors and follows no link; and in a
  * signal handler that called exit(), so it uses neither malloc nor locks nor stdio.
+ *
+ *   BASE/spw-softhca-UID-PID-XXXXXX/          BASE: /dev/shm, or /tmp where that cannot be written
+ *     .lock                                   locked while its process lives
+ *     sys/... dev/...                         written by sysfs.c and sysfs_real.c
+ *
+ *   tree_make     sweep: remove what killed processes left --> folder --> lock
+ *   tree_remove   files, folders, the lock, the folder
+ *
+ * preload/proc.c makes the tree on first use and removes it at exit. What to know before changing
+ * it: another process may sweep at any moment, so nothing is done in a folder before its lock is
+ * held.
  */
 #include "softhca/kernel/tree.h"
 
@@ -28,11 +39,13 @@
 #define LOCK   ".lock"
 #define TRIES  8
 
+/* /dev/shm is memory: files in it cost no disk, and none survives a restart of the machine. */
 static const char *tree_base_dir(void)
 {
 	return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 }
 
+/* O_NOFOLLOW: what has the name of our folder may be a link of somebody else. */
 static int tree_open_dir(int at, const char *name)
 {
 	return real_openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -119,6 +132,7 @@ static bool tree_is_dead(int fd, int *lock_out)
 	return *lock_out >= 0 && flock(*lock_out, LOCK_EX | LOCK_NB) == 0;
 }
 
+/* Whatever cannot be shown to be ours and dead is left alone. */
 static void tree_sweep_one(int base_fd, const char *name)
 {
 	const int fd = tree_open_dir(base_fd, name);
@@ -130,6 +144,7 @@ static void tree_sweep_one(int base_fd, const char *name)
 	real_close(fd);
 }
 
+/* With the user in the name a sweep does not even open the folders of others. */
 static void tree_prefix_text(char *buf, size_t bytes)
 {
 	snprintf(buf, bytes, PREFIX "%u-", spw_uid_outer());
@@ -173,6 +188,7 @@ static int tree_make_locked(struct tree *t, const char *base)
 	return -EAGAIN;
 }
 
+/* Each try takes another name: a sweep may have removed the folder before it was locked. */
 int tree_make(struct tree *t)
 {
 	const char *base = tree_base_dir();
@@ -187,6 +203,7 @@ int tree_make(struct tree *t)
 	return spw_err(-rc, "cannot make a folder in %s: %s", base, strerror(-rc));
 }
 
+/* Our own folder is checked as those of a sweep are: another may have taken its name. */
 void tree_remove(struct tree *t)
 {
 	int fd;
@@ -220,6 +237,7 @@ static int tree_abs_path(const struct tree *t, const char *path, char *buf, size
 	return tree_make_parents(buf, strlen(t->root) + 1);
 }
 
+/* The text is cut at its buffer, and gets a newline, as files of sysfs have one. */
 int tree_file(const struct tree *t, const char *path, const char *fmt, ...)
 {
 	char abs[512], text[1024];

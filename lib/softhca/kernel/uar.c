@@ -7,6 +7,11 @@
  *
  *   page offset   PGOFF_CORE_CLOCK   PGOFF_CLOCK_INFO   PGOFF_UAR + index
  *   content       the NIC clock      its conversion     one register page
+ *
+ * libmlx5 maps the clock pages, and ioctl.c allocates register pages (do_uar_alloc);
+ * nic/run/doorbell.c polls them. What to know before changing it: the file is sparse, and only
+ * pages that are used take memory. The application's mapping may outlive the object: what it writes
+ * then reaches nobody.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,6 +42,7 @@ static void *uar_map_page(int fd, uint64_t pgoff)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* Both clock pages are there from the start: an application maps them without a command. */
 int hca_uar_map_ctx(struct hca_ctx *ctx)
 {
 	off_t bytes = (off_t)((PGOFF_UAR + (1ull << UAR_LOG2_MAX)) * uar_page_bytes());
@@ -65,6 +71,7 @@ void hca_uar_unmap_ctx(struct hca_ctx *ctx)
 		munmap(ctx->clock_info, uar_page_bytes());
 }
 
+/* Undo labels in the reverse order of what was made. */
 int hca_uar_alloc(struct hca_ctx *ctx, struct hca_uar **uar_out, uint64_t *mmap_off_out)
 {
 	struct hca_uar *uar = hca_obj_new(ctx, HCA_UAR, sizeof(*uar), 0);
@@ -103,6 +110,7 @@ void hca_uar_free(struct hca_uar *uar)
 	hca_obj_free(&uar->o);
 }
 
+/* Indices are the device's: a page of another context is refused. */
 struct hca_uar *hca_uar_find(struct hca_ctx *ctx, uint32_t index)
 {
 	struct hca_uar *uar = hca_tbl_get(&ctx->dev->uars, index);
@@ -110,6 +118,7 @@ struct hca_uar *hca_uar_find(struct hca_ctx *ctx, uint32_t index)
 	return uar && uar->o.ctx == ctx ? uar : NULL;
 }
 
+/* A page that is rung sends the NIC to all QPs of this list (nic/run/doorbell.c). */
 void hca_uar_bind_qp(struct hca_uar *uar, struct hca_qp *qp)
 {
 	qp->uar = uar;
@@ -125,6 +134,7 @@ void hca_uar_unbind_qp(struct hca_qp *qp)
 	qp->uar = NULL;
 }
 
+/* The same for arming: all CQs of the page are looked at (cq_arm_scan). */
 void hca_uar_bind_cq(struct hca_uar *uar, struct hca_cq *cq)
 {
 	cq->uar = uar;

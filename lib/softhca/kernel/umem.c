@@ -6,6 +6,12 @@
  * process_vm_readv(2) on the own process does what copy_from_user does: it fails instead of
  * faulting. Containers that forbid it get a plain copy, and a wrong address is then a crash, as in
  * a program without a kernel between.
+ *
+ *   hca_umem_read, hca_umem_write   one copy, now: requests and answers     uverbs.c, ioctl.c
+ *   hca_umem_check                  a range that the NIC will access later   cmd_*.c
+ *
+ * What to know before changing it: a range that was checked may be unmapped later; the NIC's guard
+ * (nic/host/guard.c) is for that. The fuzz targets replace this file (tests/fuzz/fuzz_umem.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,6 +60,7 @@ struct maps {
 	size_t at, end;
 };
 
+/* -1: the end of the file. */
 static int maps_next_char(struct maps *m)
 {
 	if (m->at == m->end) {
@@ -90,6 +97,7 @@ struct vma {
 	bool rd, wr;
 };
 
+/* One line: START-END, then rwxp, then what is not needed here. Source: proc(5). */
 static bool maps_next_vma(struct maps *m, struct vma *v)
 {
 	int c;
@@ -123,6 +131,7 @@ int hca_umem_check(uint64_t addr, uint64_t len, bool write)
 	while (at < end && maps_next_vma(&m, &v)) {
 		if (v.end <= at)
 			continue;
+		/* Not mapped, or without the right. The lines are in the order of addresses. */
 		if (v.start > at || !v.rd || (write && !v.wr))
 			break;
 		at = v.end;

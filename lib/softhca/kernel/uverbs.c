@@ -117,6 +117,7 @@ static int uv_find_cmd(uint32_t cmd, const struct cmd_desc **desc_out)
 	return 0;
 }
 
+/* A command and its call, as the one argument that nic_guarded passes on. */
 struct run {
 	int (*fn)(struct uv_call *call);
 	struct uv_call *call;
@@ -179,6 +180,7 @@ int uv_dispatch(uint32_t cmd, struct uv_call *call)
 	return rc;
 }
 
+/* An older library has less room, and reads the beginning. */
 void uv_uhw_reply(struct uv_call *c, const void *resp, size_t bytes)
 {
 	memcpy(c->uhw_out, resp, SPW_MIN(bytes, (size_t)c->uhw_out_bytes));
@@ -255,6 +257,7 @@ static int64_t uv_write_legacy(struct hca_ctx *ctx, const struct ib_uverbs_cmd_h
 	c.uhw_in_bytes = in - d->in_bytes;
 	u.uhw_in = u.in + c.in_bytes;
 	if (d->out_bytes) {
+		/* The response address is the first word of the core part. */
 		rc = hca_umem_read(&u.out, u.in, sizeof(u.out));
 		c.out_bytes = d->out_bytes;
 		c.uhw_out_bytes = out - d->out_bytes;
@@ -313,6 +316,7 @@ int64_t uv_write(struct hca_ctx *ctx, const void *buf, size_t len)
 
 /* ---- ioctl(INVOKE_WRITE) ---- */
 
+/* The third encoding: each buffer is an attribute, and one that is missing is empty. */
 int uv_ioctl_invoke_write(struct hca_ctx *ctx, const struct ib_uverbs_attr *attr, uint32_t cnt)
 {
 	const struct ib_uverbs_attr *in = uv_attr(attr, cnt, UVERBS_ATTR_CORE_IN);
