@@ -46,6 +46,8 @@ struct adv_rq {
 	uint8_t *ring; /* NULL: WQEs are read where the application wrote them */
 };
 
+/* One start for each kind and number of a queue: its random numbers do not depend on other
+ * queues. */
 uint64_t adv_seed(const struct adversary *adv, uint32_t kind, uint32_t number)
 {
 	uint64_t rng = adv->seed ^ (uint64_t)kind << 56 ^ (uint64_t)number << 24;
@@ -53,6 +55,7 @@ uint64_t adv_seed(const struct adversary *adv, uint32_t kind, uint32_t number)
 	return adv_random(&rng);
 }
 
+/* The index of the device is in the seed, so that two devices meet different fates. */
 struct adversary *adv_open(const struct hca_adversary *conf, uint32_t dev_idx)
 {
 	struct adversary *adv = calloc(1, sizeof(*adv));
@@ -72,6 +75,7 @@ void adv_close(struct adversary *adv)
 
 /* ---- send queues ---- */
 
+/* A queue that no word concerns has no state, and costs one test. */
 bool adv_sq_init(struct nic_qp *q)
 {
 	const struct adversary *adv = q->nd->adv;
@@ -90,6 +94,7 @@ void adv_sq_fini(struct nic_qp *q)
 	q->adv = NULL;
 }
 
+/* A doorbell that comes while one waits is taken with it: the record has both. */
 bool adv_rung(struct nic_qp *q, uint16_t pi)
 {
 	struct adv_sq *s = q->adv;
@@ -116,6 +121,7 @@ void adv_sq_forget(struct nic_qp *q)
 	q->adv->poisoned = q->adv->taken = 0;
 }
 
+/* 1: a doorbell waits, or was taken just now; the thread must not nap. */
 static uint32_t sq_round(struct nic_qp *q, uint64_t round)
 {
 	struct adv_sq *s = q->adv;
@@ -206,6 +212,7 @@ void adv_rq_fini(struct nic_rq *r)
 	r->adv = NULL;
 }
 
+/* Only where the NIC may write: a wrong key is the completion's to report. */
 static void buffer_poison(struct nic_dev *nd, const struct hca_pd *pd, const uint8_t *seg)
 {
 	const struct hca_mr *mr = hca_mr_get(nd->dev, (uint32_t)spw_prm_wqe_data_get_lkey(seg));
@@ -230,6 +237,7 @@ static void segs_poison(struct nic_dev *nd, const struct hca_pd *pd, uint8_t *se
 	}
 }
 
+/* A WQE of a striding queue begins with a segment that is no data segment. */
 static void rq_fetch_one(struct nic_rq *r, uint16_t idx)
 {
 	const uint32_t bytes = 1u << r->rq->wqe_shift, next = r->striding ? SEG_BYTES : 0;
@@ -263,6 +271,7 @@ void adv_srq_taken(struct hca_srq *srq, uint8_t *wqe)
 		segs_poison(nd, srq->pd, wqe + SEG_BYTES, (1u << srq->wqe_shift) - SEG_BYTES);
 }
 
+/* Half of the CQEs leave the count to a later one. */
 bool adv_keeps_drops(struct nic_rq *r)
 {
 	return r->adv && r->adv->nd->adv->what & HCA_ADV_late_drops && adv_random(&r->adv->rng) & 1;

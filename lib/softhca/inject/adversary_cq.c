@@ -45,6 +45,7 @@ static uint32_t cq_what(const struct nic_cq *c)
 	return c->nd->adv->what;
 }
 
+/* Every CQ of the device has one, in a list that adv_cqes_due() walks. */
 bool adv_cq_init(struct nic_cq *c)
 {
 	struct adversary *adv = c->nd->adv;
@@ -77,6 +78,7 @@ static struct adv_cqe *held_at(struct adv_cq *a, uint32_t n)
 	return &a->e[n & (HELD_MAX - 1)];
 }
 
+/* All bytes but those that mark the owner: who reads before checking them gets this. */
 static void held_write_early(struct nic_cq *c, struct adv_cqe *e)
 {
 	uint8_t *slot = (uint8_t *)cq_slot(c, e->pi);
@@ -89,6 +91,7 @@ static void held_write_early(struct nic_cq *c, struct adv_cqe *e)
 		spw_dma_store(&slot[i], (uint8_t)(e->last >> 8 * (63 - i)));
 }
 
+/* In the order of the ring: what is due waits for what lies before it. */
 static void held_write_head(struct adv_cq *a)
 {
 	struct adv_cqe *e = held_at(a, a->head++);
@@ -98,12 +101,14 @@ static void held_write_head(struct adv_cq *a)
 	cq_event_check(a->c, e->se);
 }
 
+/* Not past a CQE that is partly in the ring, nor where compressed blocks have an order. */
 static bool held_may_pass(const struct nic_cq *c, const struct adv_cqe *a, const struct adv_cqe *b)
 {
 	return !c->comp && !a->early &&
 	       spw_prm_cqe64_get_srqn_uidx(a->w) != spw_prm_cqe64_get_srqn_uidx(b->w);
 }
 
+/* The owner bit belongs to the place in the ring, not to the CQE. */
 static void cqe_set_owner(const struct nic_cq *c, struct adv_cqe *e)
 {
 	e->last = (e->last & ~1ull) | (e->pi & c->cq->ncqe ? 1 : 0);
@@ -135,6 +140,7 @@ static void held_mix(struct adv_cq *a)
 	}
 }
 
+/* A due time is never earlier than that of the CQE before. */
 void adv_hold(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se)
 {
 	struct adv_cq *a = c->adv;
@@ -157,6 +163,8 @@ void adv_hold(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span,
 		held_write_early(c, e);
 }
 
+/* Called before a reset or a destruction of a queue, a resize and an overrun: all is in the ring
+ * then. */
 void adv_settle(struct nic_cq *c)
 {
 	if (!c || !c->adv)
@@ -190,6 +198,7 @@ uint32_t adv_session_max(struct nic_cq *c, uint32_t max, uint32_t to_end)
 	return r & 6 ? SPW_MIN(n, to_end) : n; /* one of four goes on at the start of the ring */
 }
 
+/* A session may outlast its round, up to a round that is drawn when it is first asked for. */
 bool adv_stays_open(struct nic_cq *c)
 {
 	struct adv_cq *a = c->adv;
@@ -209,6 +218,8 @@ bool adv_holds_one(struct nic_cq *c)
 	return cq_what(c) & HCA_ADV_sessions && adv_random(&c->adv->rng) & 1;
 }
 
+/* A card leaves these slots as they are. Here they look like CQEs of the last lap, which a reader
+ * must not take. */
 void adv_holes(struct nic_cq *c, const uint64_t *title, uint32_t cnt)
 {
 	uint8_t cqe[64];

@@ -35,6 +35,7 @@ static int cmd_time(const char *arg, uint64_t now_ns, uint64_t *until_out)
 	return 0;
 }
 
+/* Both functions of the port go down (port/link.c). */
 static int cmd_link_down(struct nic_dev *nd, const char *arg)
 {
 	uint64_t until_ns = 0;
@@ -46,16 +47,19 @@ static int cmd_link_down(struct nic_dev *nd, const char *arg)
 	return 0;
 }
 
+/* Responders of RC find no receive WQE until then. */
 static int cmd_rnr(struct nic_dev *nd, const char *arg)
 {
 	return cmd_time(arg, nd->now_ns, &nd->fault->rnr_until_ns);
 }
 
+/* The NIC thread sleeps at the beginning of the next round (inject_stall). */
 static int cmd_stall(struct nic_dev *nd, const char *arg)
 {
 	return cmd_time(arg, 0, &nd->fault->stall_ns);
 }
 
+/* As if the application had read too slowly: CQ_ERR, and its QPs fail. */
 static int cmd_cq_overrun(struct nic_dev *nd, const char *arg)
 {
 	struct hca_cq *cq = hca_tbl_get(&nd->dev->cqs, (uint32_t)strtoul(arg, NULL, 0));
@@ -223,6 +227,7 @@ static void objects_text(const struct nic_dev *nd, char *answer, size_t bytes)
 	answer[SPW_MIN(n, bytes - 2) + 1] = '\0';
 }
 
+/* Of the one NIC thread, which all devices of the process share. */
 static void thread_text(const struct nic_dev *nd, char *answer, size_t bytes)
 {
 	struct nic_thread_stat t;
@@ -236,6 +241,7 @@ static void thread_text(const struct nic_dev *nd, char *answer, size_t bytes)
 		 (unsigned long long)t.late_ns / 1000, (unsigned long long)nic_helped());
 }
 
+/* What a card would not have forgiven the application (struct nic_strict). */
 static void strict_text(const struct nic_dev *nd, char *answer, size_t bytes)
 {
 	snprintf(answer, bytes,

@@ -227,6 +227,7 @@ int control_open(struct nic_dev *nd, const char *path)
 		rc = spw_err(errno, "control socket %s: %s", path, strerror(errno));
 	if (rc)
 		return rc;
+	/* Signals are the program's: none may be delivered to this thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&c->thread, NULL, control_main, c);

@@ -12,6 +12,10 @@
  * else the model asks for it by a hook (inject.h). What happens once is a command (control.c).
  *
  * softhca-check links this file to check a configuration before a program runs.
+ *
+ * What to know before changing it: words change a struct fault while frames flow, each at once,
+ * with the device lock held. A new word is a branch of fault_set_word(), its line in fault.h and in
+ * docs/060; a new command with a time is a row of FAULT_COMMANDS.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -56,6 +60,7 @@ static int fault_set_share(double *p, const char *word, const char *text)
 	return 0;
 }
 
+/* text is the copy of fault_set, and is cut at its colon. */
 static int fault_set_delay(struct fault *f, char *text)
 {
 	char *colon = strchr(text, ':');
@@ -98,6 +103,7 @@ static int fault_set_flap(struct fault *f, const char *text)
 	return 0;
 }
 
+/* Octal and hexadecimal too, as the commands read their numbers (base 0). */
 static bool text_is_number(const char *text)
 {
 	char *end;
@@ -106,6 +112,7 @@ static bool text_is_number(const char *text)
 	return isdigit((unsigned char)*text) && !*end;
 }
 
+/* Has what stands behind the '=' the form that the command takes? */
 static bool command_arg_fits(enum fault_arg kind, const char *arg)
 {
 	switch (kind) {
@@ -185,6 +192,7 @@ static int fault_errno(const char *word, const char *command)
 	return 0;
 }
 
+/* Asked before each command of the application; without fail= the list is empty. */
 int fault_fail(const struct fault *f, const char *command)
 {
 	int e = 0;
@@ -238,6 +246,7 @@ static int fault_set_wq_fatal(struct fault *f, const char *text)
 	return 0;
 }
 
+/* Queues that fail then complete nothing (transport/sq.c, transport/rq.c). */
 static int fault_set_flush(struct fault *f, const char *text)
 {
 	f->no_flush = strcmp(text, "none") == 0;
@@ -261,6 +270,7 @@ static int fault_set_gbps(uint32_t *mbps, const char *word, const char *text)
 	return 0;
 }
 
+/* Only what a port can negotiate; port-rate= takes any number. */
 static int fault_set_speed(uint32_t *mbps, const char *text)
 {
 	*mbps = 0;
@@ -269,6 +279,7 @@ static int fault_set_speed(uint32_t *mbps, const char *text)
 	return spw_err(EINVAL, "fault link-speed=%s: " HCA_SPEEDS ", or none", text);
 }
 
+/* A new log replaces the old one. */
 static int fault_set_log(struct fault *f, const char *path)
 {
 	int rc;
@@ -337,6 +348,7 @@ static void fault_derive_on(struct fault *f)
 		f->queued_cnt > 0 || f->link_down;
 }
 
+/* No word: link-down= and flap= come here through port/link.c. */
 void fault_link_set(struct fault *f, bool up)
 {
 	f->link_down = !up;
@@ -370,6 +382,7 @@ int fault_init(struct fault *f, const char *text, uint64_t seed)
 	return fault_set(f, text);
 }
 
+/* Frames that are still queued are lost. */
 void fault_fini(struct fault *f)
 {
 	for (uint32_t i = 0; i < f->queued_cnt; i++)

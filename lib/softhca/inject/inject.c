@@ -3,6 +3,13 @@
  *
  * What faults and the adversary do to a device as a whole: set-up and end, stalls, commands whose
  * time has come, the flapping link (inject.h).
+ *
+ *   nic_attach   inject_open              each round   inject_stall, if one is due; inject_frames
+ *   nic_detach   inject_close             each tick    inject_tick, inject_link_tick
+ *   nic_leave    inject_leave             end of a QP  inject_frames_all
+ *
+ * What to know before changing it: the model calls these whether or not anything is injected, so
+ * those of a round or a tick must cost next to nothing while no fault is set.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +23,7 @@
 #include "softhca/nic/host/host.h"
 #include "softhca/nic/port/port.h"
 
+/* nd->fault is there always; the adversary only if it was asked for. A failure leaves nothing. */
 int inject_open(struct nic_dev *nd)
 {
 	const struct hca_cfg *cfg = nd->dev->cfg;
@@ -41,6 +49,7 @@ void inject_close(struct nic_dev *nd)
 	nd->adv = NULL;
 }
 
+/* Neither allocates nor frees: the process may be in a signal handler. */
 void inject_leave(struct nic_dev *nd)
 {
 	fault_leave(nd->fault, nd->cable);
@@ -55,6 +64,7 @@ void inject_stall(struct nic_dev *nd)
 	const uint64_t from = spw_cpu_counter();
 
 	f->stall_ns = 0;
+	/* Peers are not to wait for turns of this end meanwhile. */
 	cable_stalls(nd->cable);
 	nanosleep(&ts, NULL);
 	if (f->log_fd >= 0 && dprintf(f->log_fd, "0 stalled %llu %llu\n", (unsigned long long)from,
@@ -63,6 +73,8 @@ void inject_stall(struct nic_dev *nd)
 	nd->now_ns = nic_now_ns();
 }
 
+/* Nobody reads the answers. The last entry moves into the place of one that ran, so commands of one
+ * tick have no order. */
 void inject_tick(struct nic_dev *nd)
 {
 	struct fault *f = nd->fault;
@@ -77,6 +89,7 @@ void inject_tick(struct nic_dev *nd)
 	}
 }
 
+/* Before a QP ends: its last ACK must not stay behind (qp_last_ack). */
 void inject_frames_all(struct nic_dev *nd)
 {
 	if (nd->fault->queued_cnt)
