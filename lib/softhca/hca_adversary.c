@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Parses --adversary, for hca_cfg.c.
+ * Parses --adversary SEED[,WHAT...], for hca_cfg.c, and lists its words, for tools/softhca_check.c.
+ *
+ *   --adversary 7                   seed 7, every word
+ *   --adversary 7,late-cqe,poison   seed 7, these two
+ *
+ * Words, their texts and their bits are one list, HCA_ADV_WORDS in hca_adversary.h: row i is bit i
+ * of `what`. The folder inject/ carries the words out; nothing here knows what they do.
  */
 #include "softhca/hca_adversary.h"
 
@@ -28,6 +34,7 @@ const char *hca_adversary_word(uint32_t bit, const char **text_out)
 	return words[bit].word;
 }
 
+/* 0: there is no such word. */
 static uint32_t adversary_bit(const char *word)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(words); i++)
@@ -36,6 +43,7 @@ static uint32_t adversary_bit(const char *word)
 	return 0;
 }
 
+/* list is the caller's copy, and is cut at its commas. */
 static int adversary_set_words(char *list, uint32_t *what_out)
 {
 	char *save = NULL;
@@ -71,6 +79,7 @@ int hca_adversary_parse(const char *text, struct hca_adversary *adv_out)
 			       "--adversary %s: want SEED[,WHAT...] with a number as SEED; "
 			       "--adversary help lists WHAT",
 			       text);
+	/* Bits without a word mean nothing, so "all" needs no count of the rows. */
 	adv_out->what = UINT32_MAX;
 	return list ? adversary_set_words(list, &adv_out->what) : 0;
 }

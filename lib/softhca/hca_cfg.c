@@ -4,6 +4,14 @@
  * Parses the options of tools/with-softhca: one function for each option, in a table at the end.
  * Called when the library is loaded, and by softhca-check, which reports a wrong option before the
  * program starts. Message: the option, its value, and what it takes.
+ *
+ *   SPW_SOFTHCA="devices=2;mtu=1500;cable=shm:a"      NAME=VALUE for each option, in their order
+ *     hca_cfg_parse: defaults --> cfg_set_option for each --> what concerns several of them
+ *
+ * What to know before changing it: options are applied in their order, and a later one overwrites
+ * an earlier one. So --as, which sets the functions of its card, comes before --name or --mac. A
+ * new option is a function, a row of `opts`, a field of struct hca_cfg, and its lines in
+ * tools/with-softhca and docs/060. Nothing is opened here.
  */
 #include "softhca/hca_cfg.h"
 
@@ -19,11 +27,13 @@
 #define PCI_DOMAIN  0x5c00u /* of no real machine */
 #define VALUE_BYTES 512u
 
+/* The text of every refusal: the option as it was given, and what it takes. */
 static int cfg_bad(const char *opt, const char *val, const char *want)
 {
 	return spw_err(EINVAL, "--%s %s: want %s", opt, val, want);
 }
 
+/* Decimal, or hexadecimal with 0x. strtoull would take a minus sign, so that is refused first. */
 static int cfg_uint(const char *opt, const char *val, uint64_t min, uint64_t max, uint64_t *out)
 {
 	char *end, want[64];
@@ -41,6 +51,7 @@ static int cfg_uint(const char *opt, const char *val, uint64_t min, uint64_t max
 	return 0;
 }
 
+/* A text that does not fit is refused, never cut: it may be a path. */
 static int cfg_text(const char *opt, const char *val, char *dst, size_t bytes)
 {
 	if (!*val || strlen(val) >= bytes)
@@ -62,6 +73,7 @@ static void cfg_plain_dev(struct hca_cfg *cfg, uint32_t i)
 	d->port = (uint8_t)i;
 }
 
+/* Devices that are there already keep what was set; the last --devices counts. */
 static int opt_devices(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t n;
@@ -95,6 +107,7 @@ static void cfg_card_funcs(struct hca_cfg *cfg)
 		cfg->dev_cnt = cfg->card->func_cnt;
 }
 
+/* The speed of the card becomes the default; a --speed that follows replaces it. */
 static int opt_as(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	const struct hca_card *card = hca_card_find(val);
@@ -131,6 +144,7 @@ static int cfg_each_dev(struct hca_cfg *cfg, const char *opt, const char *val,
 	return i ? 0 : cfg_bad(opt, val, "a value");
 }
 
+/* The name becomes the name of a folder in the emulated /sys, so it has no slash and no dot. */
 static int dev_set_name(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
 	if (strspn(val, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
@@ -139,12 +153,14 @@ static int dev_set_name(struct hca_dev_cfg *d, const char *opt, const char *val)
 	return cfg_text(opt, val, d->name, sizeof(d->name));
 }
 
+/* An interface of the machine, in place of the one that a card may bring. */
 static int dev_set_netdev(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
 	d->netdev_emulated = false;
 	return cfg_text(opt, val, d->netdev, sizeof(d->netdev));
 }
 
+/* %c finds what stands behind the address. The lowest bit of the first byte marks a group. */
 static int dev_set_mac(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
 	unsigned int b[6];
@@ -208,6 +224,7 @@ static int opt_pci(struct hca_cfg *cfg, const char *opt, const char *val)
 
 /* ---- the port ---- */
 
+/* Also the values of --fault link-speed=. HCA_SPEEDS is the same list as a text. */
 bool hca_cfg_speed(const char *text, uint32_t *mbps_out)
 {
 	static const char *const gbps[] = {"10", "25", "40", "50", "100", "200", "400"};
@@ -256,11 +273,13 @@ static int opt_rate(struct hca_cfg *cfg, const char *opt, const char *val)
 	for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))
 		if (!cfg_rate_word(cfg, w))
 			return cfg_bad(opt, val, RATES);
+	/* Exactly one of the two: the rates of the card, or rates that are named. */
 	if (cfg->rate_card == (cfg->rate_port_mbps || cfg->rate_pcie_mbps))
 		return cfg_bad(opt, val, RATES);
 	return 0;
 }
 
+/* The largest IP packet, as of a network interface: without the Ethernet header. */
 static int opt_mtu(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t v;
@@ -271,6 +290,7 @@ static int opt_mtu(struct hca_cfg *cfg, const char *opt, const char *val)
 	return rc;
 }
 
+/* Of the faults; the adversary has a seed of its own. */
 static int opt_seed(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	return cfg_uint(opt, val, 0, UINT64_MAX, &cfg->seed);
@@ -292,11 +312,14 @@ static int opt_cable(struct hca_cfg *cfg, const char *opt, const char *val)
 	return cfg_text(opt, val, cfg->cable, sizeof(cfg->cable));
 }
 
+/* Only stored: inject/fault.c parses the words when a device is attached, and softhca-check before
+ * the program starts. */
 static int opt_fault(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	return cfg_text(opt, val, cfg->fault, sizeof(cfg->fault));
 }
 
+/* Paths of the control socket and the trace: opened when a device is attached. */
 static int opt_control(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	return cfg_text(opt, val, cfg->control, sizeof(cfg->control));
@@ -307,6 +330,7 @@ static int opt_trace(struct hca_cfg *cfg, const char *opt, const char *val)
 	return cfg_text(opt, val, cfg->trace, sizeof(cfg->trace));
 }
 
+/* Either word may be missing. The range is tested so that "nan" fails it. */
 static int opt_clock(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	char copy[VALUE_BYTES], *save = NULL;
@@ -340,6 +364,7 @@ static int opt_cqe_layout(struct hca_cfg *cfg, const char *opt, const char *val)
 	return 0;
 }
 
+/* The names are in the order of enum hca_accept, which begins with "by the card". */
 static int opt_accept(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	static const char *const name[] = {"own", "multicast", "all"};
@@ -375,6 +400,7 @@ static int opt_trap(struct hca_cfg *cfg, const char *opt, const char *val)
 	return cfg->trap_blueflame ? 0 : cfg_bad(opt, val, "blueflame");
 }
 
+/* Whether the process may use that CPU is found out when the thread starts (nic/run/thread.c). */
 static int opt_nic_cpu(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t v;
@@ -425,6 +451,7 @@ static const struct {
 	{"nic-threads", opt_nic_threads},
 };
 
+/* text is "NAME=VALUE", the copy of hca_cfg_parse, and is cut in two. */
 static int cfg_set_option(struct hca_cfg *cfg, char *text)
 {
 	char *val = strchr(text, '=');
@@ -438,6 +465,7 @@ static int cfg_set_option(struct hca_cfg *cfg, char *text)
 	return spw_err(EINVAL, "--%s: there is no such option", text);
 }
 
+/* libibverbs and the files in /sys know a device by its name alone. */
 static int cfg_names_differ(const struct hca_cfg *cfg)
 {
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
@@ -459,6 +487,7 @@ static int cfg_adversary_fits(const struct hca_cfg *cfg)
 	return 0;
 }
 
+/* After an error *cfg_out has the options before the wrong one; callers use none of it. */
 int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
 {
 	char *copy, *save = NULL;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * See hca_real.h.
+ * System calls past everything that interposes on libc (hca_real.h says why and where).
+ *
+ * Each goes through syscall(2), which nobody interposes on. It sets errno as libc's function does,
+ * takes no lock and is no cancellation point, so signal handlers may use it.
  */
 #include "softhca/hca_real.h"
 
