@@ -60,6 +60,7 @@ static bool comp_same_but_mini(const struct nic_cq *c, const uint64_t *a, const 
 	return memcmp(x.w, y.w, sizeof(x.w)) == 0;
 }
 
+/* The length is at the same place in all formats. */
 static uint64_t comp_mini(const struct nic_cq *c, const struct nic_cqe *e)
 {
 	uint64_t m = 0;
@@ -180,6 +181,7 @@ void cq_comp_flush(struct nic_cq *c)
 		comp_flush_basic(c, cnt);
 }
 
+/* The CQ is listed, so that the end of the round finds its open session. */
 static void comp_add(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
 {
 	struct nic_comp *s = c->comp;
@@ -197,6 +199,7 @@ static void comp_add(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
 	}
 }
 
+/* A plain CQE; in the enhanced layout also the title of the next session, unless step is 0. */
 static void comp_put_title(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
 {
 	struct nic_comp *s = c->comp;

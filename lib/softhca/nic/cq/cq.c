@@ -27,6 +27,7 @@ void cq_start(struct nic_cqe *e)
 	memset(e, 0, sizeof(*e));
 }
 
+/* Big-endian, in 24 bits. */
 static uint32_t cq_ci(const struct nic_cq *c)
 {
 	return spw_be32_to_cpu(spw_thr_load_acq(&c->cq->dbrec[0])) & NIC_CQ_INDEX_MASK;
@@ -52,6 +53,7 @@ bool cq_full(struct nic_cq *c)
 	return cq_is_full_by(c, c->ci_read);
 }
 
+/* What the adversary holds back is written first: it came before the overrun. */
 void cq_overrun(struct nic_cq *c)
 {
 	if (c->err)
@@ -68,6 +70,7 @@ static uint32_t cq_written(const struct nic_cq *c)
 	return c->pi - c->held;
 }
 
+/* One-shot: the application arms again before it waits. */
 static void cq_event_now(struct nic_cq *c)
 {
 	c->armed = NIC_ARM_NONE;

@@ -157,6 +157,7 @@ static bool flow_eth_match(const struct flow_match *m, const struct flow_key *k)
 	return flow_be16_match(k->ether_type, v->ether_type, w->ether_type);
 }
 
+/* Source and destination lie side by side in the header and in the rule: 8 bytes at once. */
 static bool flow_ipv4_match(const struct flow_match *m, const struct flow_key *k)
 {
 	const struct ib_uverbs_flow_ipv4_filter *v = &m->val.ipv4, *w = &m->mask.ipv4;
@@ -193,6 +194,7 @@ static bool flow_l4_match(const struct flow_match *m, const struct flow_key *k)
 	       flow_be16_match(k->dst_port, m->val.l4.dst_port, m->mask.l4.dst_port);
 }
 
+/* A rule that names no header of a layer is met by any. */
 bool flow_match_frame(const struct flow_match *m, const struct flow_key *k)
 {
 	if (!flow_eth_match(m, k))
@@ -213,6 +215,7 @@ static uint32_t flow_dst_add(struct flow_dst *dst, uint32_t n, const struct hca_
 	return n;
 }
 
+/* Equal rules differ in QP and tag only, and share the frame. */
 static bool flow_same_rule(const struct hca_flow *a, const struct hca_flow *b)
 {
 	return a->priority == b->priority && memcmp(&a->match, &b->match, sizeof(a->match)) == 0;
@@ -237,6 +240,7 @@ static uint32_t flow_steer_normal(const struct hca_dev *dev, const struct flow_k
 	return n;
 }
 
+/* Default rules have no order among them: each gets the frame. */
 static uint32_t flow_steer_default(const struct hca_dev *dev, const struct flow_key *key,
 				   struct flow_dst *dst, uint32_t n)
 {

@@ -3,9 +3,10 @@
  *
  * Raw Ethernet: received frames by the steering rules into receive queues. raw_tx.c sends.
  *
- *   rx.c -> raw_steer: flow_steer -> for each QP: deliver -> the QP's ring, or rss_pick -> a WQ's
- * ring
- *             -> raw_plain_put (one WQE a frame) or raw_stride_put (many frames a WQE) -> raw_cqe
+ *   rx.c --> raw_steer --> flow_steer: which QPs --> raw_deliver, for each of them
+ *     raw_deliver      the QP's ring, or the ring of the WQ that rss_pick chooses
+ *     raw_plain_put    one WQE for a frame       } and then raw_cqe
+ *     raw_stride_put   many frames in a WQE      }
  *
  * Striding: a WQE is one buffer of stride_cnt strides; a frame takes the next whole strides.
  *
@@ -360,6 +361,7 @@ bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce
 	return true;
 }
 
+/* Nothing can wait here, since the frame is not on the cable: without room it is dropped. */
 void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
 		   const struct hca_ctx *from)
 {

@@ -3,9 +3,10 @@
  *
  * Raw Ethernet: frames from send WQEs onto the cable. raw.c receives.
  *
- *   round_qp_tx -> raw_tx: sq_fetch -> raw_send: reserve, inline header, gather, tag, checksums ->
- * commit a WQE that is wrong -> raw_fail the frames of several WQEs, then nic_tx_publish: cable
- * flush -> their CQEs
+ *   round_qp_tx --> raw_tx --> sq_fetch --> raw_send, for each WQE
+ *     raw_send         reserve, inline header, gather, VLAN tag, checksums, commit
+ *     raw_fail         a WQE that is wrong: the queue fails, after what was sent before
+ *     nic_tx_publish   after several frames: flush, then the CQEs of all of them
  *
  * Sources: prm/spw_prm.h, rdma-core mlx5dv.h (ethernet segment).
  */

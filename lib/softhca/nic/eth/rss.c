@@ -25,6 +25,8 @@ static uint32_t rss_key_bits(const uint8_t *key, uint32_t key_bytes, uint32_t at
 	return (uint32_t)(v >> (8 - at % 8));
 }
 
+/* Bit by bit, as the source defines it. Only tests call it: they check rss_key_bits by the vectors
+ * of the source. */
 uint32_t rss_toeplitz(const uint8_t *key, uint32_t key_bytes, const uint8_t *data, uint32_t bytes)
 {
 	uint32_t hash = 0;
@@ -51,6 +53,7 @@ bool rss_init(struct nic_qp *q)
 	return true;
 }
 
+/* The high nibble of a byte is its first. */
 static uint32_t rss_hash(struct nic_qp *q, const uint8_t *in, uint32_t bytes)
 {
 	uint32_t h = 0;
@@ -60,6 +63,7 @@ static uint32_t rss_hash(struct nic_qp *q, const uint8_t *in, uint32_t bytes)
 	return h;
 }
 
+/* No fragment has ports here, so that all fragments of a datagram meet one queue. */
 static uint32_t rss_add_ports(uint8_t *in, uint32_t n, const struct flow_key *k, uint64_t fields)
 {
 	const bool tcp = k->l4 == FLOW_L4_TCP, udp = k->l4 == FLOW_L4_UDP;
@@ -79,6 +83,7 @@ static uint32_t rss_add_ports(uint8_t *in, uint32_t n, const struct flow_key *k,
 	return n;
 }
 
+/* The order of the input is the source's: addresses, then ports, each only if the QP names it. */
 struct nic_rq *rss_pick(struct nic_qp *q, const struct flow_key *k, uint32_t *hash_out,
 			uint8_t *type_out)
 {

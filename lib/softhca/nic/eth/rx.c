@@ -60,6 +60,7 @@ static void rx_comm_est(struct nic_qp *q)
 	hca_event_qp(q->qp, HCA_EVENT_COMM_EST);
 }
 
+/* cur and cur_rx name who fails if memory is gone (run/gone.c). */
 static void rx_to_qp(struct nic_qp *q, const struct wire_pkt *k)
 {
 	struct nic_dev *nd = q->nd;
@@ -138,6 +139,7 @@ SPW_INLINE void rx_count(const struct nic_dev *nd, const struct cable_frame *f)
 	spw_thr_count(&cnt->rx_chip_multicast, group);
 }
 
+/* The bytes did pass the port, so they count as received by it. */
 void rx_discard(struct nic_dev *nd, const struct cable_frame *f)
 {
 	NIC_CNT(nd, rx_discards_phy);

@@ -8,6 +8,14 @@
  * nic_guarded(), into a siglongjmp; nic_memory_gone() then fails the QP at work. The guard costs
  * nothing until a fault happens. Faults of other threads go to the program's own handlers, which
  * nic_guard_sigaction() keeps.
+ *
+ *   NIC thread   guard_begin(nd) ... access ... guard_end           a device's part of each turn
+ *                               └ fault ─► guard_fault ─ siglongjmp ─► run/thread.c: run_main
+ *   command      nic_guarded: the same around one function; may be nested
+ *
+ * What to know before changing it: between begin and end nothing may be owned that a jump would
+ * lose: memory, or a lock beyond the device's. The handler runs in whatever thread faults, so it
+ * uses thread-local state and async-signal-safe calls only.
  */
 #include <errno.h>
 #include <signal.h>
@@ -26,6 +34,7 @@ static struct {
 static _Thread_local sigjmp_buf *guard_env;
 static _Thread_local struct nic_dev *guard_dev;
 
+/* In this order: a cable whose file was cut, the NIC at work, the program. */
 static void guard_fault(int sig, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = sig == SIGSEGV ? &own.old_segv : &own.old_bus;
@@ -45,6 +54,8 @@ static void guard_fault(int sig, siginfo_t *info, void *context)
 	}
 }
 
+/* SA_NODEFER: the jump leaves the handler without restoring the mask, and the next fault must come
+ * through as well. SA_ONSTACK: the program may have a stack for signals. */
 void guard_install(void)
 {
 	struct sigaction sa = {.sa_sigaction = guard_fault,
@@ -72,6 +83,7 @@ bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction 
 	return true;
 }
 
+/* env is on this stack, so the outer place is put back before it returns. */
 int nic_guarded(struct hca_dev *dev, int (*command)(void *arg), void *arg)
 {
 	sigjmp_buf env, *const outer = guard_env;

@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Time, cores and threads of the NIC (host.h).
+ *
+ * What to know before changing it: DPDK's EAL and others pin the thread that first opens a device,
+ * and a new thread inherits that. So the NIC's threads are placed by the mask that the process had
+ * when the library was loaded (nic_mask_save), or by --nic-cpu.
  */
 #include <errno.h>
 #include <sched.h>
@@ -24,11 +28,13 @@ uint64_t nic_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
+/* If it cannot be read, threads inherit the mask of their creator. */
 void nic_mask_save(void)
 {
 	mask_saved = sched_getaffinity(0, sizeof(mask), &mask) == 0;
 }
 
+/* Without a mask, as in a unit test, all cores of the machine count. */
 uint32_t host_cores(void)
 {
 	return (uint32_t)(mask_saved ? CPU_COUNT(&mask) : sysconf(_SC_NPROCESSORS_ONLN));
@@ -56,6 +62,7 @@ int nic_thread_create(pthread_t *thread_out, void *(*main)(void *arg), void *arg
 
 	pthread_attr_init(&attr);
 	attr_place(&attr, cpu);
+	/* Signals are the program's; the two that the guard needs stay unblocked. */
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);

@@ -27,6 +27,7 @@
 
 static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
+/* NULL only without `make`. */
 static struct nic_neigh *neigh_entry(struct nic_dev *nd, const uint8_t gid[16], bool make)
 {
 	struct nic_neigh *n;
@@ -42,6 +43,7 @@ static struct nic_neigh *neigh_entry(struct nic_dev *nd, const uint8_t gid[16], 
 	return n;
 }
 
+/* In this order: a group of IPv4, a group of IPv6, a link-local address with ff:fe in it. */
 static bool neigh_from_gid(const uint8_t gid[16], uint8_t mac[6])
 {
 	if (hca_gid_is_ip4_group(gid)) {
@@ -62,6 +64,7 @@ static bool neigh_from_gid(const uint8_t gid[16], uint8_t mac[6])
 	return false;
 }
 
+/* By what is known now; asks nobody. */
 bool neigh_find(struct nic_dev *nd, const uint8_t gid[16], uint8_t mac_out[6])
 {
 	const struct nic_neigh *n;
@@ -82,6 +85,7 @@ bool neigh_find(struct nic_dev *nd, const uint8_t gid[16], uint8_t mac_out[6])
 	return true;
 }
 
+/* op 1 asks, 2 answers dmac. Without room on the cable the frame is lost: who waits asks again. */
 static void neigh_arp_send(struct nic_dev *nd, uint16_t op, const uint8_t dmac[6],
 			   const uint8_t dip[4])
 {
@@ -102,6 +106,7 @@ static void neigh_arp_send(struct nic_dev *nd, uint16_t op, const uint8_t dmac[6
 	nic_tx_commit(nd, p, ARP_BYTES, false, 0, false, 0);
 }
 
+/* A new MAC replaces the old one, but a QP that has one keeps it. */
 void neigh_learn(struct nic_dev *nd, const uint8_t gid[16], const uint8_t mac[6])
 {
 	struct nic_neigh *n = neigh_entry(nd, gid, true);
@@ -130,6 +135,7 @@ static void neigh_conflict_check(struct nic_dev *nd, const uint8_t *f)
 		 same_mac ? "MAC" : "address", same_mac ? "mac" : "ip");
 }
 
+/* ARP between other stations is looked at for conflicts only. */
 void neigh_arp_rx(struct nic_dev *nd, const uint8_t *f, uint32_t len)
 {
 	uint8_t gid[16] = {[10] = 0xff, [11] = 0xff};
@@ -146,6 +152,7 @@ void neigh_arp_rx(struct nic_dev *nd, const uint8_t *f, uint32_t len)
 		neigh_arp_send(nd, 2, f + 22, f + 28);
 }
 
+/* Once in ASK_NS for an address, however many commands wait for it. */
 static void neigh_ask(struct nic_dev *nd, const uint8_t dgid[16])
 {
 	struct nic_neigh *n = neigh_entry(nd, dgid, true);

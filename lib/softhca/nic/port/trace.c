@@ -3,6 +3,11 @@
  *
  * The trace (trace.h): opens the file and writes its packets through lib/pcapng. Called under
  * spw_unlikely(trace != NULL) only, so it costs a branch while it is off.
+ *
+ * Callers: tx.c and eth/rx.c for frames, transport/sq.c for WQEs, cq/cq.c for CQEs; run/dev.c opens
+ * the file at attach, and the command trace= replaces it (inject/control.c). What to know before
+ * changing it: IF_* are the numbers that spw_pcapng_interface() returns, so the order of the calls
+ * in trace_open counts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -70,12 +75,14 @@ static void trace_put(struct spw_pcapng *t, uint32_t iface, enum spw_pcapng_dire
 							 .comment = comment});
 }
 
+/* No comment: Wireshark decodes RoCE by itself. */
 void trace_frame(struct spw_pcapng *t, const uint8_t *frame, uint32_t len, bool out, uint64_t stamp)
 {
 	trace_put(t, IF_WIRE, out ? SPW_PCAPNG_OUT : SPW_PCAPNG_IN, stamp, frame,
 		  SPW_MIN(len, CABLE_FRAME_MAX), NULL);
 }
 
+/* A WQE does not name its transport, without which its segments cannot be decoded. */
 void trace_wqe(struct spw_pcapng *t, uint32_t qpn, enum spw_prm_transport transport,
 	       const uint8_t *wqe, uint32_t bytes, uint64_t stamp)
 {

@@ -4,6 +4,15 @@
  * Every frame leaves here: reserved on the cable, written in place by its caller, committed.
  * Faults, the trace and the counters take effect at commit. With faults on, frames are built in the
  * fault layer's buffer, which passes them on, delays them or drops them.
+ *
+ *   nic_tx_reserve   room at the rate of the port, and on the cable or in the fault layer
+ *   the caller       headers and payload, in place
+ *   nic_tx_commit    too long? congestion mark, pad and ICRC, counters, trail, trace, faults
+ *   nic_tx_flush     the frames reach the cable; every TX_BATCH of them, and at the end of a round
+ *
+ * Callers: the transports, raw_tx.c, cnp.c, neigh.c. What to know before changing it: a frame that
+ * was reserved and not committed is not sent, so a caller that finds its WQE wrong just returns. A
+ * commit may flush, and a flush completes raw WQEs (nic_tx_publish).
  */
 #include "base/spw_log.h"
 #include "softhca/inject/inject.h"
@@ -46,6 +55,8 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 	return p;
 }
 
+/* What the switch inside the card carries is counted apart: ethtool takes it off the port's
+ * numbers. */
 SPW_INLINE void tx_count(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
 {
 	const bool on_chip = nd->has_halves && chip_has_mac(nd, frame);
@@ -104,6 +115,7 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 		nic_tx_publish(nd);
 }
 
+/* Helpers may still be copying payload into these frames: they are waited for first. */
 void nic_tx_flush(struct nic_dev *nd)
 {
 	nd->tx_left = TX_BATCH;

@@ -7,11 +7,15 @@
  * may change while they are parsed. wire_parse() reads each length once, checks it against the
  * frame, and uses the copy. tests/unit/softhca/nic/port/golden_test.c parses frames of the kernel's
  * soft-RoCE and builds them again.
+ *
+ *   arrives   wire_parse: wire_find_bth --> BTH --> lengths --> wire_read_ext --> ICRC
+ *   leaves    wire_tmpl_init, once for a peer --> wire_start, per frame (wire.h) --> wire_finish
  */
 #include <libdeflate.h>
 
 #include "softhca/nic/port/wire.h"
 
+/* What all packets of a SEND, a WRITE or a response have in common. */
 #define S     (WIRE_H_VALID | WIRE_H_SEND | WIRE_H_PAYLOAD)
 #define W     (WIRE_H_VALID | WIRE_H_WRITE | WIRE_H_PAYLOAD)
 #define R     (WIRE_H_VALID | WIRE_H_RESP)
@@ -46,6 +50,7 @@ const uint16_t wire_op_hdrs[WIRE_OP_CNT] = {
 #undef W
 #undef R
 
+/* Without the DETH, which is UD's only; wire_parse adds it. */
 const uint8_t wire_op_ext_bytes[WIRE_OP_CNT] = {
 	[WIRE_SEND_LAST_IMM] = 4, [WIRE_SEND_ONLY_IMM] = 4,   [WIRE_SEND_LAST_INV] = 4,
 	[WIRE_SEND_ONLY_INV] = 4, [WIRE_WRITE_FIRST] = 16,    [WIRE_WRITE_LAST_IMM] = 4,
@@ -85,6 +90,7 @@ uint32_t wire_icrc(const uint8_t *l3, uint32_t l3_bytes, bool ipv6)
 	return libdeflate_crc32(crc, l3 + head, l3_bytes - head);
 }
 
+/* The only field of a packet whose lowest byte comes first. */
 static uint32_t wire_ld_icrc(const uint8_t *p)
 {
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -204,11 +210,13 @@ enum wire_verdict wire_parse(const uint8_t *f, uint32_t len, bool icrc_valid, st
 	k->dqpn = spw_prm_ld32(bth + 4) & 0xffffff;
 	k->ack_req = bth[8] >> 7;
 	k->psn = spw_prm_ld32(bth + 8) & WIRE_PSN_MASK;
+	/* What is between BTH and ICRC: extended headers, payload, pad. */
 	room = (uint32_t)(k->l3 - f) + l3_bytes - WIRE_ICRC_BYTES - bth_off - WIRE_BTH_BYTES;
 	if (spw_unlikely(k->opcode == WIRE_CNP))
 		k->hdrs = WIRE_H_VALID;
 	else if (k->opcode > 0x7f)
 		return WIRE_BAD;
+	/* RD is not modelled; the low bits of the second byte are the header's version, 0. */
 	if (!(k->hdrs & WIRE_H_VALID) || (k->opcode >> 5 == WIRE_RD >> 5) || (bth[1] & 0x0f))
 		return WIRE_BAD;
 	need = k->opcode == WIRE_CNP ? WIRE_CNP_BYTES : wire_op_ext_bytes[k->op];
@@ -232,6 +240,7 @@ enum wire_verdict wire_parse(const uint8_t *f, uint32_t len, bool icrc_valid, st
 	return WIRE_OK;
 }
 
+/* An even number of bytes; the caller folds the sum. */
 static uint32_t wire_sum16(const uint8_t *p, uint32_t bytes)
 {
 	uint32_t sum = 0;
@@ -241,6 +250,7 @@ static uint32_t wire_sum16(const uint8_t *p, uint32_t bytes)
 	return sum;
 }
 
+/* The sum of the IP header does not cover it, so nothing else changes. */
 void wire_tmpl_set_dmac(struct wire_tmpl *t, const uint8_t dmac[6])
 {
 	memcpy(t->hdr, dmac, 6);
@@ -285,6 +295,7 @@ void wire_tmpl_init(struct wire_tmpl *t, const struct wire_av *av)
 	t->bth_off = (uint8_t)(p + WIRE_UDP_BYTES - t->hdr);
 }
 
+/* As a congested switch does: ECN becomes 3, and an IPv4 checksum follows. */
 void wire_mark_ce(uint8_t *l3, bool ipv6)
 {
 	uint32_t sum;

@@ -185,6 +185,7 @@ static uint32_t round_receive(struct nic_dev *nd)
 	return round_release(nd, i);
 }
 
+/* An application may go on posting to a QP in ERR, and rings no doorbell for receives. */
 static void round_flush_errors(struct nic_dev *nd)
 {
 	nd->flush_ns = nd->now_ns;
@@ -214,6 +215,7 @@ static void round_chip_check(struct nic_dev *nd)
 		nic_gone(nd);
 }
 
+/* No frame is taken from the cable any more; commands fail by nic_fault_of(). */
 void nic_gone(struct nic_dev *nd)
 {
 	nd->rx_credit = 0;
@@ -239,6 +241,7 @@ static void round_tick(struct nic_dev *nd)
 		(void)spw_pcapng_flush(nd->trace);
 }
 
+/* All frames of the round have their payload now, or their QP fails. */
 static void round_copies_end(struct nic_dev *nd)
 {
 	copy_wait(nd);
@@ -282,6 +285,7 @@ uint32_t nic_round(struct nic_dev *nd)
 
 /* ---- attach, detach ---- */
 
+/* A failure after dev->nic is set is undone by nic_detach(), which accepts a device half made. */
 int nic_attach(struct hca_dev *dev)
 {
 	const struct hca_cfg *cfg = dev->cfg;

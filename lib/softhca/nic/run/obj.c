@@ -37,6 +37,7 @@ int nic_uar_create(struct hca_uar *uar)
 	return 0;
 }
 
+/* The last page takes its place: the order of pages does not matter. */
 void nic_uar_destroy(struct hca_uar *uar)
 {
 	struct nic_dev *nd = uar->o.ctx->dev->nic;
@@ -111,6 +112,7 @@ int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe)
 	return 0;
 }
 
+/* It has no ring to copy for the adversary: WQEs are linked, and taken one by one. */
 int nic_srq_create(struct hca_srq *srq)
 {
 	srq->nic = calloc(1, sizeof(*srq->nic));
@@ -185,6 +187,7 @@ void nic_wq_modified(struct hca_wq *wq, uint8_t from)
 	}
 }
 
+/* RSS QPs are packet QPs, of which the NIC uses the counters and the hash table. */
 static uint8_t qp_transport(const struct hca_qp *qp)
 {
 	switch (qp->qp_type) {
@@ -237,6 +240,7 @@ int nic_qp_create(struct hca_qp *qp)
 		free(q);
 		return spw_err(ENOMEM, "no memory for a QP of %u WQEBBs", n);
 	}
+	/* Nothing can fail any more, so the rounds may find it. */
 	q->next = q->nd->qps;
 	q->nd->qps = q;
 	qp->nic = q;
@@ -295,6 +299,7 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 		qp->state = HCA_QPS_ERR;
 		return;
 	}
+	/* The path may also change in SQD. */
 	if (connected && (mask & QPA_AV || (from == HCA_QPS_INIT && to == HCA_QPS_RTR)))
 		qp_path_set(q);
 	if (from == HCA_QPS_INIT && to == HCA_QPS_RTR)

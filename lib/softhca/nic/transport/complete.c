@@ -16,6 +16,7 @@
 #include "softhca/nic/transport/qp.h"
 #include "softhca/nic/up.h"
 
+/* byte_cnt is valid in CQEs of READs and atomics only. */
 static void sq_cqe_put(struct nic_qp *q, const struct nic_swr *w)
 {
 	struct nic_cqe e;
@@ -33,6 +34,7 @@ static void sq_cqe_put(struct nic_qp *q, const struct nic_swr *w)
 	cq_put(q->scq, &e, SPW_PRM_CQE_REQ, false, 0);
 }
 
+/* Error CQEs have a layout of their own. */
 static void cqe_set_err(struct nic_cqe *e, uint32_t uidx, uint32_t sop_qpn, uint32_t counter,
 			uint8_t syndrome, uint8_t vendor)
 {
@@ -44,6 +46,7 @@ static void cqe_set_err(struct nic_cqe *e, uint32_t uidx, uint32_t sop_qpn, uint
 	spw_prm_cqe_err_set_wqe_counter(e, counter);
 }
 
+/* Copies first: after its CQE a buffer is the application's again. */
 void sq_complete_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome,
 		     uint8_t vendor)
 {
@@ -59,6 +62,7 @@ void sq_complete_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syn
 	cq_put(q->scq, &e, SPW_PRM_CQE_REQ_ERR, true, 0);
 }
 
+/* The same for receive WQEs. */
 void rq_complete_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t counter,
 		     uint8_t syndrome)
 {
@@ -102,6 +106,7 @@ static void sq_complete_sent(struct nic_dev *nd)
 	nd->cur = at_work;
 }
 
+/* Flush, then stamp, then CQE: in this order the stamp is not earlier than the frame. */
 void nic_tx_publish(struct nic_dev *nd)
 {
 	nic_tx_flush(nd);
@@ -111,6 +116,7 @@ void nic_tx_publish(struct nic_dev *nd)
 		sq_complete_sent(nd);
 }
 
+/* The QP is in sent_list once, however many of its frames wait. */
 void sq_sent(struct nic_qp *q)
 {
 	q->swr_cur++;
@@ -121,6 +127,7 @@ void sq_sent(struct nic_qp *q)
 	q->nd->sent_list = q;
 }
 
+/* Before anything that completes WQEs in another order, or ends the queue. */
 void sq_settle(struct nic_qp *q)
 {
 	if (spw_unlikely(q->sent_listed))

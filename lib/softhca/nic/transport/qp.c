@@ -2,6 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Queue pairs as a whole: the list of those with work, reset, error, the path to the peer.
+ *
+ *   doorbell, ACK, NAK, timer --> qp_activate --> act_head .. act_tail --> run/dev.c: its turn
+ *                                     ^------------ more to send -------------+
+ *
+ * What to know before changing it: qp_to_err() is called from within receiving, sending and
+ * completing, also for the QP at work. So it may be called twice, and its callers have advanced
+ * their indices before. The responder of a QP in ERR still sends its pending NAK.
  */
 #include <string.h>
 
@@ -11,6 +18,7 @@
 #include "softhca/nic/transport/qp.h"
 #include "softhca/nic/up.h"
 
+/* At the end, so that those that wait have their turn first. */
 void qp_activate(struct nic_qp *q)
 {
 	struct nic_dev *nd = q->nd;
@@ -23,6 +31,7 @@ void qp_activate(struct nic_qp *q)
 	nd->act_tail = &q->act_next;
 }
 
+/* The list is searched, which only a reset or a destruction pays for. */
 void qp_deactivate(struct nic_qp *q)
 {
 	struct nic_dev *nd = q->nd;
@@ -95,6 +104,7 @@ void qp_path_set(struct nic_qp *q)
 	q->mtu = 1u << q->mtu_log2;
 }
 
+/* A packet QP has no peer, and UD has one for each WQE. */
 static void qp_dmac_refresh(struct nic_qp *q)
 {
 	uint8_t mac[6];

@@ -258,9 +258,11 @@ bool rc_req_tx(struct nic_qp *q)
 			rc_complete_idle(q);
 			continue;
 		}
+		/* The WQE may send what a READ before it fetches. */
 		if (w->fence && q->rd_out)
 			return false;
 		if (w->is_rd && q->rd_out >= q->qp->attr.max_rd_atomic) {
+			/* 0: this QP can never send it. */
 			if (q->qp->attr.max_rd_atomic)
 				return false;
 			w->syndrome = SPW_PRM_SYN_LOCAL_QP_OP_ERR;

@@ -35,10 +35,12 @@ uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out)
 		q->wr_rkey = k->rkey;
 		q->wr_left = q->wr_len = k->dma_len;
 	}
+	/* More or fewer bytes than the RETH announced. */
 	*nak_out = WIRE_NAK_INV_REQ;
 	if (k->payload_len > q->wr_left ||
 	    ((k->hdrs & WIRE_H_LAST) && k->payload_len != q->wr_left))
 		return false;
+	/* The key, its range, or the right of the QP or the region. */
 	*nak_out = WIRE_NAK_ACCESS;
 	if (k->payload_len) {
 		const struct hca_mr *mr = hca_mr_get(q->nd->dev, q->wr_rkey);

@@ -57,6 +57,7 @@ static uint32_t sq_data_offset(struct nic_qp *q, struct nic_swr *w)
 	uint32_t off = 16;
 
 	if (q->transport == SPW_PRM_UD) {
+		/* The address vector. */
 		off += 48;
 	} else if (q->transport == SPW_PRM_RAW) {
 		const uint8_t *eth = sq_bytes(q, w->idx, 16);
@@ -276,6 +277,7 @@ uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, cons
 	return len ? SPW_PRM_SYN_LOCAL_LENGTH_ERR : 0;
 }
 
+/* One place for the fault flush=none, in which nothing completes. */
 static void sq_flush_cqe(struct nic_qp *q, uint16_t idx, uint8_t opcode)
 {
 	if (spw_likely(!inject_no_flush(q->nd)))

@@ -11,6 +11,12 @@
  *                                       message (rwqe_reuse)
  *
  * Source: InfiniBand Architecture Specification 1.3, 9.8 (UC 9.8.2, UD 9.8.3).
+ *
+ *   ud_tx   ud_next_wqe --> ud_template: the address vector --> headers, payload --> ud_sent: CQE
+ *   ud_rx   Q_Key --> receive WQE --> 40 bytes of GRH, payload --> CQE
+ *   uc_rx   PSN, place in the message --> resp_write, or WQE and payload --> CQE, with the last
+ *
+ * round_qp_tx (run/dev.c) and eth/rx.c call these.
  */
 #include "softhca/nic/port/port.h"
 #include "softhca/nic/transport/qp.h"
@@ -124,6 +130,7 @@ bool ud_tx(struct nic_qp *q)
 	return true;
 }
 
+/* A message may take several rounds: cur_pkt and the gather position continue. */
 bool uc_tx(struct nic_qp *q)
 {
 	for (uint32_t budget = NIC_QP_BUDGET; budget; budget--) {
@@ -217,6 +224,7 @@ static bool uc_take(struct nic_qp *q)
 	return false;
 }
 
+/* Bytes of a WRITE that were stored stay; a SEND's buffer is written again from its start. */
 static void uc_lose(struct nic_qp *q)
 {
 	if (q->msg == WIRE_H_SEND)
@@ -230,6 +238,7 @@ void uc_rx(struct nic_qp *q, const struct wire_pkt *k)
 	const uint16_t kind = k->hdrs & (WIRE_H_SEND | WIRE_H_WRITE);
 	uint8_t syn, why;
 
+	/* A first packet ends whatever message was open. */
 	if (k->psn != q->epsn || (k->hdrs & WIRE_H_FIRST))
 		uc_lose(q);
 	q->epsn = (k->psn + 1) & WIRE_PSN_MASK;
