@@ -61,6 +61,23 @@ struct mlx5_sqmem {
 	uint32_t bf_bytes; /* of one of its two halves; 0: no BlueFlame, the 8-byte doorbell only */
 };
 
+/* ---- doorbell records, which the NIC reads ----
+ *
+ * Order: none by itself; a spw_dma_to_device comes before, labelled by the caller. */
+
+/* Writes the consumer index of a CQ, of which the record has 24 bits. Thread: owner. */
+SPW_INLINE void mlx5_cq_record_put(spw_be32 *dbrec, uint32_t ci)
+{
+	spw_dma_store(dbrec, spw_cpu_to_be32(ci & 0xffffffu));
+}
+
+/* Writes how many WQEs of a receive, shared receive or send queue were posted, of which the record
+ * has 16 bits. Thread: owner. */
+SPW_INLINE void mlx5_wq_record_put(spw_be32 *dbrec, uint32_t pi)
+{
+	spw_dma_store(dbrec, spw_cpu_to_be32(pi & 0xffffu));
+}
+
 /* ---- completions ---- */
 
 #define MLX5_OP_SE      0x02u /* solicited event: no part of ownership */
@@ -130,7 +147,7 @@ SPW_INLINE void mlx5_doorbell(spw_be32 *db, uint8_t *reg, const uint8_t *wqe, ui
 
 	memcpy(&first, wqe, sizeof(first));
 	spw_dma_to_device(); /* [M3] */
-	spw_dma_store(db, spw_cpu_to_be32(pi & 0xffffu));
+	mlx5_wq_record_put(db, pi);
 	spw_mmio_wc_start(); /* [M4] */
 	if (whole)
 		spw_mmio_wc_copy64(reg, wqe);

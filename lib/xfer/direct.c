@@ -168,7 +168,7 @@ static void direct_refill(struct xfer_rail *rail, uint32_t cnt)
 
 	d->rq_pi += cnt;
 	spw_dma_to_device(); /* [X3] */
-	spw_dma_store(d->rq_db, spw_cpu_to_be32(d->rq_pi & 0xffffu));
+	mlx5_wq_record_put(d->rq_db, d->rq_pi);
 }
 
 /* ---- poll ---- */
@@ -204,7 +204,7 @@ static uint32_t direct_poll(struct xfer_rail *rail, struct xfer_done *done, uint
 	d->cq_ci += n;
 	if (d->cq_db) {
 		spw_dma_to_device(); /* [X3] */
-		spw_dma_store(d->cq_db, spw_cpu_to_be32(d->cq_ci & 0xffffffu));
+		mlx5_cq_record_put(d->cq_db, d->cq_ci);
 	}
 	return n;
 }

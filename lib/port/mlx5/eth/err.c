@@ -296,7 +296,7 @@ static void mlx5_eth_tx_drain(struct mlx5_eth_queue *q)
 		}
 	}
 	spw_dma_to_device(); /* [M2] */
-	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(q->tx_cq_ci & 0xffffffu));
+	mlx5_cq_record_put(q->tx_cq_db, q->tx_cq_ci);
 }
 
 /* As mlx5_eth_rx_recover; a send ring needs no wiping, since its CQ has no arrays of mini-CQEs. */

@@ -370,9 +370,9 @@ SPW_INLINE void mlx5_eth_rx_refill(struct mlx5_eth_queue *q, const unsigned flag
 SPW_INLINE void mlx5_eth_rx_ring(struct mlx5_eth_queue *q)
 {
 	spw_dma_to_device(); /* [M2] */
-	spw_dma_store(q->cq_db, spw_cpu_to_be32(q->cq_ci & 0xffffffu));
+	mlx5_cq_record_put(q->cq_db, q->cq_ci);
 	spw_dma_to_device(); /* [M7] */
-	spw_dma_store(q->rq_db, spw_cpu_to_be32(q->rq_pi & 0xffffu));
+	mlx5_wq_record_put(q->rq_db, q->rq_pi);
 }
 
 void mlx5_eth_refill(struct mlx5_eth_queue *q)

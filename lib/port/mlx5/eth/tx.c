@@ -135,7 +135,7 @@ SPW_INLINE void mlx5_eth_tx_reap_body(struct mlx5_eth_queue *q, const unsigned f
 	}
 	q->tx_cq_ci = ci;
 	spw_dma_to_device(); /* [M2] */
-	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(ci & 0xffffffu));
+	mlx5_cq_record_put(q->tx_cq_db, ci);
 }
 
 SPW_INLINE uint16_t mlx5_eth_tx_body(struct mlx5_eth_queue *q, struct spw_desc **desc, uint16_t cnt,

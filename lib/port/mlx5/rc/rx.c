@@ -79,14 +79,13 @@ SPW_INLINE void mlx5_rc_refill(struct mlx5_rc_queue *q, const unsigned flags)
 		if (spw_likely(mlx5_rc_is_live(q->todo[i])))
 			mlx5_rc_rq_refill(q, q->todo[i], flags);
 	spw_dma_to_device(); /* [M2] */
-	spw_dma_store(q->cq_db, spw_cpu_to_be32(q->cq_ci & 0xffffffu));
+	mlx5_cq_record_put(q->cq_db, q->cq_ci);
 	spw_dma_to_device(); /* [M7] */
 	if (flags & MLX5_RC_SRQ)
-		spw_dma_store(q->srq_db, spw_cpu_to_be32(q->srq_pi & 0xffffu));
+		mlx5_wq_record_put(q->srq_db, q->srq_pi);
 	for (uint32_t i = 0; !(flags & MLX5_RC_SRQ) && i < q->todo_cnt; i++)
 		if (spw_likely(mlx5_rc_is_live(q->todo[i])))
-			spw_dma_store(q->todo[i]->rq_db,
-				      spw_cpu_to_be32(q->todo[i]->rq_pi & 0xffffu));
+			mlx5_wq_record_put(q->todo[i]->rq_db, q->todo[i]->rq_pi);
 }
 
 /* A peer stays on the list only if credits are due and its send ring is full. */

@@ -121,7 +121,7 @@ SPW_INLINE void mlx5_rc_reap_body(struct mlx5_rc_queue *q, const unsigned flags)
 	if (q->tx_cq_ci == ci)
 		return;
 	spw_dma_to_device(); /* [M2] */
-	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(q->tx_cq_ci & 0xffffffu));
+	mlx5_cq_record_put(q->tx_cq_db, q->tx_cq_ci);
 }
 
 void mlx5_rc_reap(struct mlx5_rc_queue *q)
