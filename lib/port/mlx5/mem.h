@@ -5,7 +5,8 @@
  *
  * rdma-core creates the objects (dev.c, eth/obj.c, rc/obj.c) and reports where their rings and
  * doorbell records lie; from then on the data path reads and writes memory only. Tests lay the same
- * structs over memory of their own, so the same object code runs on both.
+ * structs over memory of their own, so the same object code runs on both. The structs and what
+ * reads and writes their rings: prm/spw_prm_ring.h. Here: variants, errors, descriptors.
  *
  * Orderings (docs/040-ordering.md). The partner of each is the NIC:
  *
@@ -30,6 +31,8 @@
  */
 #ifndef SPW_PORT_MLX5_MEM_H
 #define SPW_PORT_MLX5_MEM_H
+
+#include <string.h>
 
 #include "base/spw_order.h"
 #include "port/port.h"
@@ -81,5 +84,24 @@ struct mlx5_err {
 
 typedef uint16_t mlx5_rx_fn(void *vq, struct spw_desc *desc, uint16_t cnt);
 typedef uint16_t mlx5_tx_fn(void *vq, struct spw_desc **desc, uint16_t cnt);
+
+/* ---- descriptors ---- */
+
+SPW_INLINE void mlx5_word_put(struct spw_desc *desc, unsigned word, uint64_t v)
+{
+	memcpy((char *)desc + word * 8, &v, 8);
+}
+
+/* Writes a descriptor as five words, half as many stores as by fields: nic_stamp; slot, offset;
+ * len, meta; peer, flags; region, port. Thread: owner. */
+SPW_INLINE void mlx5_desc_put(struct spw_desc *desc, uint64_t stamp, uint32_t slot, uint32_t len,
+			      uint32_t meta, uint64_t peer_flags, uint64_t tail)
+{
+	mlx5_word_put(desc, 0, stamp);
+	mlx5_word_put(desc, 1, slot);
+	mlx5_word_put(desc, 2, len | (uint64_t)meta << 32);
+	mlx5_word_put(desc, 3, peer_flags);
+	mlx5_word_put(desc, 4, tail);
+}
 
 #endif

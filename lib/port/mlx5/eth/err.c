@@ -21,7 +21,6 @@
 #include <stdio.h>
 
 #include "base/spw_err.h"
-#include "port/mlx5/cqe.h"
 #include "port/mlx5/eth/raw.h"
 
 #define MLX5_RECOVER_TRIES 100u /* then the device is reported as gone */

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/mlx5/cqe.h"
 #include "port/mlx5/eth/queue.h"
 
 /* ---- shape ---- */

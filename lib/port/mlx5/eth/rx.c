@@ -19,9 +19,9 @@
  *     M2, then cq_db = cq_ci  ──► [CQ doorbell record] ────────────► up to here CQEs may be reused
  *
  * No register is written to receive: the NIC fetches both doorbell records by itself. (Sending also
- * stores to a register, the doorbell proper: mlx5_doorbell in mlx5/cqe.h.) RQ and CQ are joined by
- * order alone: receive WQEs complete in the order they were posted, so rq_ci counts them and a
- * CQE's own WQE counter is not used. [PRM: Doorbell Record; Work Queue Structure]
+ * stores to a register, the doorbell proper: mlx5_doorbell in prm/spw_prm_ring.h.) RQ and CQ are
+ * joined by order alone: receive WQEs complete in the order they were posted, so rq_ci counts them
+ * and a CQE's own WQE counter is not used. [PRM: Doorbell Record; Work Queue Structure]
  *
  * Who owns a CQE: laps and owner bits. cq_ci runs freely; cq_ci >> cq_log2 is its lap. In the basic
  * layout the NIC writes bit 0 of its lap as the owner bit:
@@ -58,7 +58,6 @@
  */
 #include <string.h>
 
-#include "port/mlx5/cqe.h"
 #include "port/mlx5/eth/raw.h"
 
 _Static_assert(SPW_DESC_L3_OK == 1 && SPW_DESC_L4_OK == 2,

@@ -35,7 +35,6 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/mlx5/cqe.h"
 #include "port/mlx5/eth/queue.h"
 
 #define TX_ETH_OFF       16u

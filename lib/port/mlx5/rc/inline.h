@@ -7,7 +7,6 @@
 #ifndef SPW_PORT_MLX5_RC_INLINE_H
 #define SPW_PORT_MLX5_RC_INLINE_H
 
-#include "port/mlx5/cqe.h"
 #include "port/mlx5/rc/queue.h"
 
 /* The only peer that this QP number can be; the caller compares p->qpn. */
