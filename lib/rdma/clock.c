@@ -93,6 +93,7 @@ static void rdma_clock_ptp_name(const struct rdma_dev *dev, char *name_out, size
 		closedir(dir);
 }
 
+/* A card whose PTP clock can be opened but not read or converted counts as one without. */
 static int rdma_clock_ptp_open(struct rdma_dev *dev, const char *name)
 {
 	char path[32];
@@ -112,6 +113,8 @@ static int rdma_clock_ptp_open(struct rdma_dev *dev, const char *name)
 	return rc;
 }
 
+/* The page first: it is read without a system call. A device without the right to /dev/ptpN works,
+ * only without NIC stamps, so this is no error of rdma_dev_open. */
 void rdma_dev_clock_open(struct rdma_dev *dev)
 {
 	char name[20];

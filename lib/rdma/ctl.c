@@ -99,6 +99,8 @@ static void rdma_ctl_put_link(struct rdma_ctl *ctl)
 		ctl->link_late = !rdma_ctl_put(ctl, 0, &ctl->link);
 }
 
+/* An event of a peer that finds no room is dropped and counted, and rdma_ctl_close logs how many:
+ * the owner has not polled its events for as long as it took to fill the ring. */
 void rdma_ctl_report(struct rdma_ctl *ctl, uint16_t queue, const struct spw_port_event *event)
 {
 	if (rdma_ctl_is_link(event)) {

@@ -3,6 +3,13 @@
  *
  * Opens an RDMA device by name and reads its port, limits and counters (spw_rdma.h). Called at
  * set-up by every RDMA driver. Plain verbs and sysfs.
+ *
+ *   rdma_dev_open   name ─► context ─► facts (attributes, port, NUMA node, tick counter) ─► PD
+ *                   ─► events without waiting (event.c) ─► clock (clock.c)
+ *   rdma_dev_close  regions ─► PD ─► context: each needs the next
+ *
+ * The facts do not change later, except dev->port, which rdma_dev_check_link reads again. lib/xfer,
+ * spinwire-perf and spinwire-doctor open devices here, too.
  */
 #include "rdma/spw_rdma.h"
 
@@ -54,6 +61,7 @@ static int rdma_dev_open_failed(const struct ibv_device *device, const char *nam
 		       strerror(code));
 }
 
+/* Errors: those of the open; -ENODEV with the names of the devices that there are. */
 static int rdma_dev_open_listed(struct ibv_device **list, const char *name,
 				struct ibv_context **ctx_out)
 {
@@ -74,6 +82,7 @@ static int rdma_dev_open_listed(struct ibv_device **list, const char *name,
 	return spw_err(ENODEV, "there is no device '%s'; this machine has %s", name, names);
 }
 
+/* A missing list and an empty one have different causes: without ib_uverbs there is no list. */
 static int rdma_dev_open_by_name(const char *name, struct ibv_context **ctx_out)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -99,6 +108,7 @@ uint64_t rdma_caps(const struct spw_port_spec *spec)
 
 /* ---- what it is ---- */
 
+/* format is that of scanf(3) for the type of *value_out. */
 static bool rdma_dev_read_number(const char *path, const char *format, void *value_out)
 {
 	FILE *f = fopen(path, "re");
@@ -119,6 +129,7 @@ static int rdma_dev_node_of(const struct ibv_device *device)
 	return rdma_dev_read_number(path, "%d", &node) ? node : -1;
 }
 
+/* Takes TSC_WINDOW_MS, for the tick counter: only at set-up. */
 static int rdma_dev_read_facts(struct rdma_dev *dev)
 {
 	int rc = ibv_query_device_ex(dev->ctx, NULL, &dev->attr);
@@ -224,6 +235,7 @@ uint32_t rdma_dev_speed_mbps(const struct rdma_dev *dev)
 	return mbps * lanes;
 }
 
+/* enum ibv_mtu: 1 is 256 bytes, and each step doubles, up to 5: 4096. */
 uint32_t rdma_dev_mtu_bytes(const struct rdma_dev *dev)
 {
 	return 128u << SPW_MIN(SPW_MAX((unsigned)dev->port.active_mtu, 1u), 5u);

@@ -3,6 +3,16 @@
  *
  * Reads the asynchronous events of a device without waiting, and translates those of the port and
  * the device into spw_port_event. Called by the control thread (ctl.c).
+ * lib/peer before its control thread runs (peer/loop.c), and the house of lib/xfer, read them, too.
+ *
+ *   IBV_EVENT_PORT_ACTIVE, PORT_ERR   of our port ─► LINK_UP, LINK_DOWN, for the caller
+ *   IBV_EVENT_DEVICE_FATAL            once        ─► DEVICE_GONE, and dev->gone for good
+ *   of the subnet (LID, GID, ...)     ignored
+ *   of a QP, CQ or WQ                 ─► on_object, while the event is not acknowledged yet
+ *
+ * Events are taken only in one thread, which alone writes dev->gone and link_down_cnt. Each event
+ * is acknowledged before the next is read: destroying an object waits for the acknowledgement of
+ * its events (ibv_get_async_event(3)), so on_object must not destroy it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +32,7 @@ int rdma_dev_events_open(struct rdma_dev *dev)
 	return 0;
 }
 
+/* Returns: 1, the events that were written. */
 static uint16_t rdma_event_make(const struct rdma_dev *dev, struct spw_port_event *event,
 				enum spw_port_event_kind kind, const char *what)
 {
@@ -30,6 +41,7 @@ static uint16_t rdma_event_make(const struct rdma_dev *dev, struct spw_port_even
 	return 1;
 }
 
+/* Returns: events written to *event: 0 or 1. */
 static uint16_t rdma_event_translate(struct rdma_dev *dev, const struct ibv_async_event *from,
 				     rdma_dev_object_fn *on_object, void *arg,
 				     struct spw_port_event *event)
@@ -43,6 +55,7 @@ static uint16_t rdma_event_translate(struct rdma_dev *dev, const struct ibv_asyn
 			return rdma_event_make(dev, event, SPW_PORT_EVENT_LINK_UP, "link is up");
 		spw_thr_count(&dev->link_down_cnt, 1);
 		return rdma_event_make(dev, event, SPW_PORT_EVENT_LINK_DOWN, "link is down");
+	/* A removed device may report this again; its end is one event. */
 	case IBV_EVENT_DEVICE_FATAL:
 		if (dev->gone)
 			return 0;

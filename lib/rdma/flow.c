@@ -13,6 +13,12 @@
  *   verbs flow       specs Ethernet, IP, L4 as masks ──► RSS QP of its kind
  *
  *   priority         0  L3 and L4 named        1  one of them any        2  both any
+ *
+ * mode=eth of both drivers parses the keys at open. eth_port.c creates the objects at start and
+ * after a work queue was created again, and destroys them at stop; a work queue that is replaced
+ * takes them down first. dev->lock orders the owners of queues. The order of creation matters:
+ * tables, then the QP of a kind, then its rules, so that no frame arrives at a queue that is not
+ * there; destruction goes backwards.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -54,6 +60,7 @@ static int rdma_flow_parse_mac(const char *text, struct rdma_flow_conf *conf)
 		text);
 }
 
+/* Decimal only. The callers' limits leave out what is reserved: port 0, VLAN 4095. */
 static int rdma_flow_parse_number(const char *key, const char *text, unsigned long min,
 				  unsigned long max, uint16_t *value_out)
 {
@@ -261,6 +268,7 @@ static void rdma_flow_spec_add(struct flow_request *req, const void *spec, uint1
 	req->attr.num_of_specs++;
 }
 
+/* Always the first spec. Without mac= and vlan= its masks are zeros, which match every frame. */
 static void rdma_flow_add_eth(struct flow_request *req, const struct rdma_flow_conf *conf)
 {
 	struct ibv_flow_spec_eth eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(eth)};
@@ -326,6 +334,7 @@ static void rdma_flow_rule_text(const struct rdma_flow_conf *conf, const struct 
 		 conf->has_ipv4 || conf->has_ipv6 ? ", to an IP address" : "");
 }
 
+/* Errors: with the rule in words, so that the user knows which keys to change. */
 static int rdma_flow_make(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
 			  struct rdma_dev *dev, struct ibv_qp *qp, struct ibv_flow **flow_out)
 {

@@ -12,7 +12,8 @@
 #include "base/spw_err.h"
 #include "rdma/spw_rdma.h"
 
-/* Preference of an entry: 3 IPv4, 2 global IPv6, 1 link-local; 0: not usable. */
+/* Preference of an entry: 3 IPv4, 2 global IPv6, 1 link-local; 0: not usable. A link-local address
+ * comes last: every interface has one, whatever its subnet is. */
 static unsigned rdma_gid_rank(const struct ibv_gid_entry *entry)
 {
 	static const uint8_t zero[16], v4_mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -47,6 +48,8 @@ static unsigned rdma_gid_best(const struct rdma_dev *dev, struct rdma_gid *gid_o
 	return have;
 }
 
+/* A table may have holes, and the same address twice (RoCE v1 and v2), so an index that a user
+ * names is checked; `other` is the entry to suggest instead. */
 static int rdma_gid_named(const struct rdma_dev *dev, const char *text,
 			  const struct rdma_gid *other, struct rdma_gid *gid_out)
 {

@@ -38,6 +38,8 @@ static bool rdma_loop_mac_of_gid(const uint8_t *raw, uint8_t *mac)
 	return true;
 }
 
+/* The GID is searched, not taken by index: with addresses on the interface the default one need not
+ * be the first. */
 static int rdma_loop_own_mac(const struct rdma_dev *dev, uint8_t *mac)
 {
 	for (int i = 0; i < dev->port.gid_tbl_len; i++) {
@@ -64,6 +66,7 @@ static struct ibv_qp *rdma_loop_qp_create(struct ibv_context *ctx, struct ibv_qp
 	return ibv_create_qp_ex(ctx, attr);
 }
 
+/* On an error the caller ends the loop, which destroys what was made. */
 static int rdma_loop_qp_make(const struct rdma_dev *dev, struct ibv_wq *wq, struct rdma_loop *loop)
 {
 	uint8_t key[40] = {0}; /* no field is hashed, and the length is checked all the same */

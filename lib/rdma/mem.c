@@ -4,6 +4,13 @@
  * Registers memory with an RDMA device, and replaces a key that the device refuses. Called at
  * set-up by the drivers and lib/peer; rdma_dev_key_replace by an owner that recovers. dev->lock
  * orders the owners of a port's queues.
+ *
+ *   region (lib/mem) ─► rdma_dev_attach ─► dev->region[id].mr ─► rdma_dev_key: lkey for WQEs
+ *   lkey refused by the device ─► rdma_dev_key_replace: the same memory, registered again
+ *
+ * lib/xfer, spinwire-perf and spinwire-doctor register memory of their own by rdma_mr_reg_bytes and
+ * rdma_mr_reg_dmabuf, and own what they get. A registration pins the pages: what exceeds the limit
+ * of locked memory is refused here, and spw_plat_pin_blame says which limit it was.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +20,7 @@
 #include "plat/spw_plat.h"
 #include "rdma/spw_rdma.h"
 
+/* Errors: code, with a text that names the size and the remedy. */
 static int rdma_mem_reg_failed(const struct rdma_dev *dev, size_t bytes, int code)
 {
 	char why[SPW_PLAT_PIN_BYTES];
@@ -73,6 +81,7 @@ static int rdma_mem_region_reg(const struct rdma_dev *dev, const struct spw_regi
 				 IBV_ACCESS_LOCAL_WRITE, mr_out);
 }
 
+/* Idempotent: a region that is attached already keeps its key. */
 int rdma_dev_attach(struct rdma_dev *dev, const struct spw_region *region)
 {
 	struct rdma_region *r = &dev->region[region->id];
@@ -93,6 +102,8 @@ int rdma_dev_key(struct rdma_dev *dev, uint16_t region_id, uint32_t *lkey_out)
 	return 0;
 }
 
+/* Several queues may find the same key refused at once. Only the first of them replaces it; the
+ * others find another key than bad_lkey and use that. */
 int rdma_dev_key_replace(struct rdma_dev *dev, uint16_t region_id, uint32_t bad_lkey,
 			 uint32_t *lkey_out)
 {

@@ -3,6 +3,9 @@
  *
  * Creates completion queues and reports their memory. Called at set-up and recovery by port/mlx5
  * and lib/xfer.
+ * An mlx5 device creates the CQ by mlx5dv_create_cq, and mlx5dv_init_obj reports the addresses of
+ * its ring and doorbell record; from then on the drivers poll memory and rdma-core is asked again
+ * only to destroy it.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,6 +14,8 @@
 #include "base/spw_log.h"
 #include "rdma/spw_rdma_mlx5.h"
 
+/* CQEs are 64 bytes whatever the default of the machine is (MLX5_CQE_SIZE), as the drivers' readers
+ * expect. No lock is needed, since each CQ has one owner. */
 static struct ibv_cq_ex *mlx5_cq_create(struct rdma_dev *dev, uint32_t cnt, unsigned int with,
 					void *context, bool ignore_overrun)
 {

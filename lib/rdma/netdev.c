@@ -24,6 +24,7 @@
 
 /* ---- statistics ---- */
 
+/* Counters that the interface does not have are unknown, never 0. */
 static void rdma_netdev_phy_read(const char *netdev, struct spw_phy_count count_out[SPW_PHY_CNT])
 {
 	/* mlx5's names; other drivers have none */
@@ -57,6 +58,7 @@ static bool rdma_netdev_read_line(const char *path, char *line_out, int bytes)
 	return ok;
 }
 
+/* "" if the kernel names none. */
 static void rdma_netdev_of(const struct rdma_dev *dev, char netdev_out[IF_NAMESIZE])
 {
 	char path[IBV_SYSFS_PATH_MAX + 64];

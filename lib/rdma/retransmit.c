@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
+ *
+ * Reads and adds up the counters of the port that show repeated RC traffic (spw_rdma_retransmit.h).
+ * lib/port/peer_port.c calls it for mode=rc of both drivers: at start for the base, and for each
+ * statistic, never from a burst, because each counter is a file of sysfs.
+ *
+ * The sum is known only if all three counters can be read: a part of it would look like a quieter
+ * cable than there is.
  */
 #include "rdma/spw_rdma_retransmit.h"
 
+/* Counters are those of the whole port: other programs' QPs on the same device count, too. */
 static bool rdma_retransmits_sum_read(const struct rdma_dev *dev, uint64_t *sum_out)
 {
 	static const char *const name[] = {"hw_counters/packet_seq_err",
