@@ -4,6 +4,10 @@
  * Parses and prints addresses, and tests whether one is in a list or belongs to the same host.
  * Pure. IPv4-mapped addresses: RFC 4291 2.5.5.2. One host's IPv6 addresses share the first 64 bits:
  * RFC 4291 2.5.1 and RFC 7421.
+ *
+ * Every address of this library is a sockaddr_in6; socket.c alone makes an AF_INET one of it again.
+ * Called by lib/peer (keys and its list of addresses), lib/xfer (bind, listeners, subnets),
+ * lib/coll and door.c.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,6 +35,7 @@ static bool addr_ip_parse(const char *text, struct in6_addr *addr_out)
 	return true;
 }
 
+/* The result of accept(2), getsockname(2), getaddrinfo(3) or getifaddrs(3), of either family. */
 bool spw_oob_addr_take(const void *from, struct sockaddr_in6 *addr_out)
 {
 	const struct sockaddr_in *v4 = from;
@@ -140,6 +145,8 @@ bool spw_oob_prefix_has(const struct spw_oob_prefix *prefix, uint32_t cnt,
 	return false;
 }
 
+/* The privacy addresses of one IPv6 host would otherwise count as many hosts, and take all seats.
+ */
 bool spw_oob_addr_same_host(const struct in6_addr *a, const struct in6_addr *b)
 {
 	return addr_bits_same(a, b, 0,

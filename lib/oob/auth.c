@@ -3,6 +3,14 @@
  *
  * Reads the shared secret and computes MACs (spw_oob_auth.h has the contracts). Every copy of the
  * secret on the stack is overwritten before the function returns.
+ *
+ *   secret file (0600, the user's or root's) ─► struct spw_oob_secret ─► HMAC-SHA-256 of each
+ * message nonce: 32 bytes of getrandom(2), for each side and connection, so that no MAC is good
+ * twice
+ *
+ * The label in front of each MAC separates protocols: a MAC of lib/peer's exchange proves nothing
+ * to lib/xfer or to a channel. RFC 2104, by libnettle. Called by lib/peer, lib/xfer, lib/coll,
+ * spinwire-perf and channel.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -114,6 +122,7 @@ void spw_oob_mac(const struct spw_oob_secret *secret, const char *label, const u
 	spw_oob_mac_parts(secret, label, &all, 1, mac_out);
 }
 
+/* In constant time: how long a comparison takes would reveal how many bytes were right. */
 bool spw_oob_mac_same(const uint8_t a[SPW_OOB_MAC_BYTES], const uint8_t b[SPW_OOB_MAC_BYTES])
 {
 	return memeql_sec(a, b, SPW_OOB_MAC_BYTES);

@@ -4,6 +4,13 @@
  * Authenticated messages over TCP (spw_oob_channel.h). Pure but for send(2) and recv(2) on the
  * caller's socket. A message is three parts, one behind the other: length, bytes, MAC; in_at and
  * out_at say how far the one under way is.
+ *
+ *   out   at 0: MAC computed ─► length ─► bytes ─► MAC ─► at 0 again, sent_cnt + 1
+ *   in    length, refused if > max ─► bytes ─► MAC, compared ─► at 0 again
+ *
+ * Both MACs cover the number of the message in its direction, so a message that is repeated or left
+ * out has another MAC. Nothing is kept of the bytes: a caller repeats its call with the same buffer
+ * after -EAGAIN. Called by door.c, lib/coll and spinwire-perf.
  */
 #include "oob/spw_oob_channel.h"
 
@@ -75,6 +82,8 @@ static int channel_fill(struct spw_oob_channel *ch, void *part, size_t from, siz
 	return rc;
 }
 
+/* A secret at one end only is found here, before anything is sent that needs a MAC: the message can
+ * then name the cause. */
 int spw_oob_channel_greet(struct spw_oob_channel *ch)
 {
 	int rc = ch->greeted ? 0 : channel_fill(ch, ch->head, 0, sizeof(ch->head));
@@ -132,6 +141,7 @@ bool spw_oob_channel_is_closed(const struct spw_oob_channel *ch)
 
 /* ---- send ---- */
 
+/* As channel_fill, for sending: parts that were sent before are skipped by out_at. */
 static int channel_drain(struct spw_oob_channel *ch, const void *part, size_t from, size_t len)
 {
 	while (ch->out_at < from + len) {

@@ -4,6 +4,14 @@
  * Lets strangers in (spw_oob_door.h). An epoll descriptor has the listener and all connections, so
  * that the owner waits for one descriptor, and a turn costs what has arrived. A closed socket
  * leaves the epoll set by itself; one that is handed over is taken out.
+ *
+ *   epoll: listener   ─► accept ─► a seat (spw_oob_seat_choose), perhaps another's
+ *          connection ─► its first message, whole and proved ─► guest: the caller's
+ *                        anything else ─► closed, and the reason returned
+ *   nothing readable  ─► deadlines of the seats
+ *
+ * Owners: rank 0 of an exchange over TCP (coll/door.c) and spinwire-perf. lib/peer and lib/xfer
+ * have exchanges of several messages and listen themselves; lib/peer shares the choice of a seat.
  */
 #include "oob/spw_oob_door.h"
 
@@ -19,6 +27,7 @@
 #define STEPS_MAX 64u /* of one turn, so that a flood leaves the owner its thread */
 #define LISTENER  SPW_OOB_SEAT_MAX
 
+/* A connection in a seat, until its first message is whole. */
 struct door_half {
 	struct spw_oob_channel ch;
 	struct sockaddr_in6 from;
@@ -106,6 +115,8 @@ int spw_oob_door_fd(const struct spw_oob_door *d)
 
 /* ---- seats ---- */
 
+/* Three candidates in one pass. A host with its share evicts its own, so that one host with many
+ * connections cannot push out the others. */
 uint32_t spw_oob_seat_choose(const struct spw_oob_seat *seat, uint32_t cnt, uint32_t host_max,
 			     const struct in6_addr *host)
 {
@@ -127,6 +138,7 @@ uint32_t spw_oob_seat_choose(const struct spw_oob_seat *seat, uint32_t cnt, uint
 	return here >= host_max ? oldest_here : unused < cnt ? unused : oldest;
 }
 
+/* Closes the connection in a seat and frees the seat. Returns: error, for the caller. */
 static int door_refuse(struct spw_oob_door *d, uint32_t i, int error, struct spw_oob_guest *guest)
 {
 	guest->from = d->half[i].from;
@@ -176,6 +188,7 @@ static int door_accept(struct spw_oob_door *d, uint64_t now_ms, struct spw_oob_g
 	return fd;
 }
 
+/* Returns: 0: the guest is the caller's; -EAGAIN: not whole yet; else why it was refused. */
 static int door_receive(struct spw_oob_door *d, uint32_t i, struct spw_oob_guest *guest)
 {
 	struct door_half *h = &d->half[i];
@@ -195,6 +208,7 @@ static int door_receive(struct spw_oob_door *d, uint32_t i, struct spw_oob_guest
 	return 0;
 }
 
+/* One seat for each call: the caller calls again until -EAGAIN. */
 static int door_expire(struct spw_oob_door *d, uint64_t now_ms, struct spw_oob_guest *guest)
 {
 	for (uint32_t i = 0; d->taken_cnt && i < d->conf.seat_cnt; i++)

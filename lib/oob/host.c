@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Splits what a user wrote into host and port, and resolves it (spw_oob_host.h). Called by lib/coll
+ * (rank 0's address) and spinwire-perf (its control connection) before anything listens or
+ * connects, since getaddrinfo(3) waits for the resolver. lib/peer and lib/xfer take numeric
+ * addresses only (addr.c).
+ *
+ *   "HOST:PORT"   "[fd00::1]:PORT"   with a default port also "HOST" and "fd00::1"
+ */
 #include "oob/spw_oob_host.h"
 
 #include <errno.h>
