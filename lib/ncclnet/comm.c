@@ -3,6 +3,15 @@
  *
  * Connections. NCCL's have one direction: the side that listens receives. Nothing waits here:
  * connect and accept are called again until they give a connection.
+ *
+ *   receiver   listen ─► handle, which NCCL carries to the sender      accept ... ─► a comm
+ *   sender     connect(handle) ... ─► a comm                           (... : called again)
+ *   either     close, in any order; the context ends with its last user (context.c)
+ *
+ * Called by tables.c only. What is under way of a sender's connection is kept by its handle, since
+ * NCCL passes nothing else when it calls again. Every call of lib/xfer is made under the context's
+ * lock; nnet_ctx_get and nnet_ctx_put are called outside of it, because they take the lock of the
+ * process.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +24,7 @@
 
 _Static_assert(SPW_XFER_HANDLE_BYTES <= NCCL_HANDLE_BYTES, "a handle fits NCCL's");
 
+/* Returns: NCCL_SUCCESS, or what the call returns at once. */
 static int comm_usable(const struct nnet_ctx *ctx, int dev, const char *what)
 {
 	if (nnet_is_forked())
@@ -29,6 +39,7 @@ static int comm_usable(const struct nnet_ctx *ctx, int dev, const char *what)
 
 /* ---- listen ---- */
 
+/* A listener is a user of its context, and so is a connection: NCCL may finalize first. */
 int nnet_listen(struct nnet_ctx *ctx, int dev, void *handle_out, void **listen_out)
 {
 	struct spw_xfer_handle handle;
@@ -56,6 +67,7 @@ int nnet_listen(struct nnet_ctx *ctx, int dev, void *handle_out, void **listen_o
 	return NCCL_SUCCESS;
 }
 
+/* Connections that lib/xfer has accepted and NCCL has not end with it. */
 int nnet_close_listen(void *listen)
 {
 	struct nnet_listen *l = listen;
@@ -110,11 +122,13 @@ static struct nnet_comm *comm_make(struct nnet_ctx *ctx, struct spw_xfer_conn *c
 	return comm;
 }
 
+/* Broken off by memory.c, it is a remote error: NCCL has given up its requests before. */
 int nnet_comm_check(struct nnet_comm *comm)
 {
 	return comm->conn ? nnet_result(spw_xfer_conn_error(comm->conn)) : NCCL_REMOTE_ERROR;
 }
 
+/* The struct stays, because NCCL still has it and closes it later. */
 void nnet_comm_break(struct nnet_comm *comm)
 {
 	nnet_report_conn_end(comm);
@@ -122,6 +136,7 @@ void nnet_comm_break(struct nnet_comm *comm)
 	comm->conn = NULL;
 }
 
+/* For both directions. Requests of the connection that NCCL has not tested end with it. */
 int nnet_close_comm(void *closed)
 {
 	struct nnet_comm *comm = closed, **at;
@@ -162,6 +177,7 @@ static struct nnet_pending *pending_of(struct nnet_ctx *ctx, const void *handle)
 	return p;
 }
 
+/* The attempt has ended; its connection, if it has one, is the caller's. */
 static void pending_free(struct nnet_ctx *ctx, struct nnet_pending *p)
 {
 	struct nnet_pending **at;
@@ -192,6 +208,7 @@ static int comm_connect_turn(struct nnet_ctx *ctx, const void *handle, struct nn
 	return *comm_out ? NCCL_SUCCESS : NCCL_SYSTEM_ERROR;
 }
 
+/* Returns: NCCL_SUCCESS with *send_out NULL until the connection is made. */
 int nnet_connect(struct nnet_ctx *ctx, int dev, const void *handle, void **send_out)
 {
 	struct nnet_comm *comm = NULL;
@@ -209,6 +226,8 @@ int nnet_connect(struct nnet_ctx *ctx, int dev, const void *handle, void **send_
 	return result;
 }
 
+/* Returns: NCCL_SUCCESS with *recv_out NULL until a sender is there. offload is for networks that
+ * run in the GPU, and stays as it is. */
 int nnet_accept(void *listen, void **recv_out, void **offload)
 {
 	struct nnet_listen *l = listen;

@@ -3,6 +3,14 @@
  *
  * Contexts: an endpoint for each communicator, the device that NCCL is shown, and what must never
  * be silent: which rails were taken, which were left out, and why there are none.
+ *
+ *   process.lock ── contexts ─► context ─ lock ─► endpoint, connections, registrations, attempts
+ *   init              a context, with NCCL itself as its first user
+ *   listen, connect, accept, reg_mr      one more user each
+ *   finalize, close, dereg_mr            one less; with the last the context ends
+ *
+ * NCCL of versions 8 to 10 has no finalize: their one context ends when the library is unloaded. A
+ * process that was forked from one with contexts is refused at every call (nnet_is_forked).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -45,6 +53,7 @@ bool nnet_is_forked(void)
 
 /* ---- the device ---- */
 
+/* sys_image_guid, which all functions of a card share: NCCL finds by it what is one card. */
 static uint64_t read_guid(const char *name)
 {
 	char path[128], text[32] = "";
@@ -68,6 +77,8 @@ static uint64_t read_guid(const char *name)
 	return guid;
 }
 
+/* Where the first rail sits in the PCI tree, by which NCCL chooses GPUs for it; "" if it is
+ * unknown. */
 static void read_path(const char *name, char *path_out, size_t bytes)
 {
 	char link[128], *real;
@@ -78,6 +89,7 @@ static void read_path(const char *name, char *path_out, size_t bytes)
 	free(real);
 }
 
+/* Returns: the length of the text, which is cut short if there is no room. */
 static size_t rails_append(char *text, size_t n, size_t bytes, const struct spw_xfer_rail_stat *s)
 {
 	const bool used = s->state == SPW_XFER_RAIL_UP;
@@ -113,6 +125,7 @@ static uint32_t carry_mbps(const struct spw_xfer *x, uint32_t rails)
 	return mbps;
 }
 
+/* The properties that NCCL gets for all rails together, and one line of log about them. */
 static void context_probe(struct spw_xfer *x, struct nnet_device *d)
 {
 	struct spw_xfer_rail_stat s;
@@ -136,6 +149,7 @@ static void context_probe(struct spw_xfer *x, struct nnet_device *d)
 		 d->dmabuf ? " and dma-buf" : ", no dma-buf: ", d->dmabuf ? "" : spw_err_text());
 }
 
+/* A copy, because the next context that is opened replaces it. */
 bool nnet_device(struct nnet_device *device_out)
 {
 	bool have;
@@ -157,6 +171,8 @@ static const char *context_setting(const char *name)
 	return text && *text ? text : NULL;
 }
 
+/* The waits are long: NCCL's ranks start far apart, and a program that has computed for days must
+ * outlive the restart of a switch. */
 static int open_endpoint(struct nnet_ctx *ctx, const struct nccl_config *config)
 {
 	const struct spw_xfer_conf conf = {
@@ -174,6 +190,7 @@ static int open_endpoint(struct nnet_ctx *ctx, const struct nccl_config *config)
 	return spw_xfer_open(&conf, &ctx->x);
 }
 
+/* What the user will observe next, for the message. */
 static const char *what_then(void)
 {
 	const char *net = getenv("NCCL_NET");
@@ -183,6 +200,7 @@ static const char *what_then(void)
 			     "NCCL_NET=spinwire to make this an error";
 }
 
+/* Errors: -errno with a text; nothing is left. */
 static int context_make(uint64_t comm_id, const struct nccl_config *config,
 			struct nnet_ctx **ctx_out)
 {
@@ -237,6 +255,7 @@ int nnet_ctx_open(uint64_t comm_id, const struct nccl_config *config, nccl_logge
 	return result;
 }
 
+/* NCCL calls init more than once; the first call opens the context, and the others find it. */
 int nnet_legacy_open(nccl_logger *logger)
 {
 	int result = NCCL_SUCCESS;
@@ -262,6 +281,8 @@ struct nnet_ctx *nnet_legacy(void)
 
 /* ---- end ---- */
 
+/* Before the lock of a context is taken, or after it was released: that of the process comes first.
+ */
 void nnet_ctx_get(struct nnet_ctx *ctx)
 {
 	pthread_mutex_lock(&process.lock);
@@ -269,6 +290,7 @@ void nnet_ctx_get(struct nnet_ctx *ctx)
 	pthread_mutex_unlock(&process.lock);
 }
 
+/* Under the lock of the process; nobody else has the context any more. */
 static void context_end(struct nnet_ctx *ctx)
 {
 	struct nnet_ctx **at = &process.contexts;
@@ -288,6 +310,8 @@ static void context_end(struct nnet_ctx *ctx)
 	free(ctx);
 }
 
+/* With the last user the context ends, under the lock of the process: no other thread opens one
+ * meanwhile. */
 void nnet_ctx_put(struct nnet_ctx *ctx)
 {
 	pthread_mutex_lock(&process.lock);

@@ -4,6 +4,12 @@
  * Lines to the user. They go to NCCL's logger; without NCCL_DEBUG that drops even warnings, so
  * warnings then go to stderr: a user learns without any variable why a connection ended, or why
  * NCCL is about to use sockets.
+ *
+ *   lib/*: spw_info, spw_warn ─► nnet_log_sink ─┬─ information ─► NCCL's logger (NCCL_DEBUG=INFO)
+ *                                               └─ warning ─┬─ NCCL_DEBUG set ─► NCCL's logger
+ *                                                           └─ not set ────────► stderr
+ *
+ * Also the one place where an error of this library becomes a result of NCCL's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +21,7 @@
 #include "base/spw_log.h"
 #include "ncclnet/ncclnet.h"
 
+/* One writev(2), so that lines of several ranks on one terminal are not mixed. */
 static void nnet_log_stderr(const char *text)
 {
 	static const char head[] = "NET/spinwire: ";
@@ -26,6 +33,7 @@ static void nnet_log_stderr(const char *text)
 		return; /* nobody listens */
 }
 
+/* arg is where the logger's pointer lies: a pointer to a function does not convert to void *. */
 static void nnet_log_sink(enum spw_log_level level, const char *text, void *arg)
 {
 	nccl_logger *logger;
@@ -40,6 +48,8 @@ static void nnet_log_sink(enum spw_log_level level, const char *text, void *arg)
 		nnet_log_stderr(text);
 }
 
+/* Called at each init, under the lock of the process; with the same logger again it does nothing.
+ */
 void nnet_log_start(nccl_logger *logger)
 {
 	static nccl_logger *current; /* written before it is used; NCCL has one logger */
@@ -51,6 +61,8 @@ void nnet_log_start(nccl_logger *logger)
 	spw_log_sink_set(nnet_log_sink, &current);
 }
 
+/* What the peer or the network caused is a remote error, so that the user looks at the other
+ * machine; what NCCL asked for and cannot have is its own. */
 int nnet_result(int rc)
 {
 	switch (-rc) {

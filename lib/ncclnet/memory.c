@@ -3,6 +3,14 @@
  *
  * Registrations. NCCL registers the same buffers for each connection, so what lies within a
  * registration shares it. Memory may start and end anywhere.
+ *
+ *   reg_mr          within a registration of host memory? ─► one more user of it, else a new one
+ *   reg_mr_dmabuf   the same range of a dma-buf?           ─► the same
+ *   dereg_mr        the last user gone: deregistered with every rail
+ *
+ * Called by tables.c, in whatever thread NCCL registers. A registration is a user of its context,
+ * so it may outlive the connection through which it was made. Registering pins pages and takes a
+ * system call for each rail: sharing is what keeps NCCL's many connections cheap.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +36,8 @@ static struct nnet_mr *memory_find(const struct nnet_ctx *ctx, const struct spw_
 	return NULL;
 }
 
-/* Under the lock. */
+/* Under the lock. Errors: -errno with a text. Memory of 0 bytes is not registered at all (mem
+ * NULL). */
 static int mr_add(struct nnet_ctx *ctx, const struct spw_xfer_mem_req *req, struct nnet_mr **mr_out)
 {
 	struct nnet_mr *mr = calloc(1, sizeof(*mr));
@@ -70,6 +79,8 @@ static int memory_reg(struct nnet_comm *comm, const struct spw_xfer_mem_req *req
 	return NCCL_SUCCESS;
 }
 
+/* GPU memory by its address would need the kernel module nvidia-peermem: the properties name
+ * dma-bufs only. */
 int nnet_reg_mr(void *comm, void *data, size_t bytes, int type, void **mr_out)
 {
 	const struct spw_xfer_mem_req req = {.kind = SPW_XFER_HOST, .addr = data, .bytes = bytes};
@@ -85,6 +96,7 @@ int nnet_reg_mr(void *comm, void *data, size_t bytes, int type, void **mr_out)
 	return NCCL_INVALID_USAGE;
 }
 
+/* fd is NCCL's, which closes it after the call: the registration holds the dma-buf by itself. */
 int nnet_reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t offset, int fd,
 		       void **mr_out)
 {
@@ -136,6 +148,7 @@ static int memory_drop(struct nnet_ctx *ctx, struct nnet_mr *mr)
 	return rc;
 }
 
+/* Errors: a registration that cannot be ended is reported, and its struct is freed all the same. */
 int nnet_dereg_mr(void *comm, void *dropped)
 {
 	struct nnet_mr *mr = dropped;

@@ -2,6 +2,15 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Recording for the report; report_json.c writes it.
+ *
+ *   comm.c      connection made ─► a peer, by its address        ended ─► its rails summed up
+ *   request.c   starts          ─► time without a call so far
+ *               test            ─► time without a call goes on
+ *               done            ─► stamps of lib/xfer, and that time since the start, for
+ *                                  spw_stamps_send and spw_stamps_recv (lib/rec): stages, causes
+ *
+ * Without NCCL_SPINWIRE_REPORT a connection has no peer, and each call returns at once. Threads:
+ * all calls under the context's lock, so the counts need no order of their own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +34,7 @@ static double ticks_per_byte(const struct nnet_ctx *ctx, const struct spw_tsc *t
 	return mbps > 0 ? (double)tsc->hz * 8 / (mbps * 1e6) : 0;
 }
 
+/* Calibration takes CALIBRATE_MS, while the context is made. */
 struct nnet_report *nnet_report_open(struct nnet_ctx *ctx)
 {
 	const char *path = getenv("NCCL_SPINWIRE_REPORT");
@@ -53,6 +63,7 @@ static void report_peer_addr(const char *text, char addr_out[64])
 	snprintf(addr_out, 64, "%.*s", port ? (int)(port - text) : 63, text);
 }
 
+/* Connections to one address share a peer, since NCCL has several channels to each machine. */
 void nnet_report_conn(struct nnet_comm *comm)
 {
 	struct nnet_report *report = comm->ctx->report;
@@ -102,6 +113,8 @@ void nnet_report_conn_end(struct nnet_comm *comm)
 
 /* ---- messages ---- */
 
+/* A message is done when NCCL asks for it, not before: time without a question is NCCL's, and must
+ * not be blamed on rails or peer. */
 void nnet_report_poll(struct nnet_comm *comm)
 {
 	uint64_t now;
@@ -133,6 +146,7 @@ void nnet_report_start(struct nnet_req *req)
 	req->outages = report_outages(comm->ctx);
 }
 
+/* Flushes are no messages, and are not recorded. */
 void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_stamps *stamps,
 		      uint64_t bytes)
 {

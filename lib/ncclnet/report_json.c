@@ -3,6 +3,16 @@
  *
  * The report's file: "schema": "spinwire.ncclnet/1". Names and units are those of spinwire's other
  * summaries; docs/110-nccl.md shows one.
+ *
+ *   NCCL_SPINWIRE_REPORT=FILE (%p process, %h host)
+ *   { schema, version, host, pid, communicators: [
+ *     { id, seconds, slow_above_ns, peers: [
+ *       { peer, connections, sent, received, rails, latency, causes, worst } ] } ] }
+ *
+ * The file is written as a whole whenever a context ends: communicators that ended before are kept
+ * as JSON in nnet_report_end, so the last file has all of them. Times are converted from ticks here
+ * and nowhere before. Called by context.c with the context's lock, or when nobody uses the context
+ * any more.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -33,6 +43,8 @@ static json_t *json_text(const char *of)
 
 /* ---- a peer ---- */
 
+/* Returns: one stage's percentiles; null in place of those for which there were too few samples;
+ * NULL without any sample. */
 static json_t *json_row(const struct spw_hist *hist, const char *stage, const struct spw_tsc *tsc)
 {
 	struct spw_hist_summary sum;
@@ -54,6 +66,7 @@ static json_t *json_row(const struct spw_hist *hist, const char *stage, const st
 	return out;
 }
 
+/* Stages without a sample are left out. */
 static json_t *json_latency(const struct spw_stamps_rec *rec, const struct spw_tsc *tsc)
 {
 	json_t *rows = json_array();
@@ -68,6 +81,7 @@ static json_t *json_latency(const struct spw_stamps_rec *rec, const struct spw_t
 	return rows;
 }
 
+/* Causes that no message had are left out. */
 static json_t *json_causes(const struct spw_stamps_rec *rec, const struct spw_tsc *tsc)
 {
 	json_t *all = json_object();
@@ -82,6 +96,8 @@ static json_t *json_causes(const struct spw_stamps_rec *rec, const struct spw_ts
 	return all;
 }
 
+/* One slow message: when it was sent after the start of the recording, how long it took, and how
+ * much of that each cause is blamed for. */
 static json_t *json_worst(const struct spw_stamps_slow *slow, const struct nnet_report *report)
 {
 	const struct spw_stamps_send *s = &slow->send;
@@ -102,6 +118,7 @@ static json_t *json_worst(const struct spw_stamps_slow *slow, const struct nnet_
 			 spw_stamps_cause_name(slow->cause), "blame_ns", blame, "rails", rails);
 }
 
+/* Sums over connections that ended; of the last one the reason why a rail was not up. */
 static json_t *json_rails(const struct nnet_peer *peer)
 {
 	json_t *all = json_array();
@@ -138,6 +155,7 @@ static json_t *peer_json(const struct nnet_peer *peer, const struct nnet_report 
 
 /* ---- a communicator ---- */
 
+/* The id is NCCL's, the same at every rank of the communicator; 0 for versions without one. */
 static json_t *json_communicator(const struct nnet_ctx *ctx)
 {
 	const struct nnet_report *report = ctx->report;
@@ -180,6 +198,8 @@ static void path_expand(const char *path, char *out, size_t bytes)
 	out[SPW_MIN(n, bytes - 1)] = '\0';
 }
 
+/* A report that cannot be written is a warning: it must not fail the program that NCCL serves. Mode
+ * 0600, since it names the addresses of peers. */
 static void write_file(const json_t *all)
 {
 	char path[512], host[64] = "";
@@ -203,6 +223,7 @@ static void write_file(const json_t *all)
 		spw_warn("report: %s", spw_err_text());
 }
 
+/* Idempotent: a context that was reported at exit is not reported again. */
 void nnet_report_end(struct nnet_ctx *ctx)
 {
 	static json_t *all; /* under the lock of the process */

@@ -3,6 +3,13 @@
  *
  * Transfers. A call that finds no room leaves *req_out NULL and succeeds: NCCL makes it again. A
  * request belongs to its connection and is free again once test has reported its end.
+ *
+ *   isend, irecv   a request ─► one request of lib/xfer ───────────► test: done, its bytes
+ *   iflush         a request ─► up to NNET_PART_MAX flushes; those that find no room are started by
+ *                  test
+ *
+ * NCCL drives everything: lib/xfer moves data only within these calls, which run under the
+ * context's lock. Called by tables.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -52,6 +59,7 @@ static int request_started(struct nnet_comm *comm, struct nnet_req *req, int rc,
 
 /* ---- send ---- */
 
+/* mr NULL: a message of 0 bytes, which has no memory. */
 static int send_locked(struct nnet_comm *comm, const void *data, size_t bytes, int tag,
 		       struct nnet_mr *mr, void **req_out)
 {
@@ -69,6 +77,7 @@ static int send_locked(struct nnet_comm *comm, const void *data, size_t bytes, i
 	return request_started(comm, req, rc, req_out);
 }
 
+/* NCCL counts bytes in an int, in some versions: what is longer is refused, not cut. */
 int nnet_isend(void *send, void *data, size_t bytes, int tag, void *mr, void **req_out)
 {
 	struct nnet_comm *comm = send;
@@ -107,6 +116,7 @@ static int recv_locked(struct nnet_comm *comm, const struct spw_xfer_part *part,
 	return request_started(comm, req, rc, req_out);
 }
 
+/* One request for a group of up to NNET_PART_MAX receives, matched by their tags. */
 int nnet_irecv(void *recv, int n, void **data, const size_t *bytes, const int *tag, void **mr,
 	       void **req_out)
 {
@@ -137,6 +147,7 @@ int nnet_irecv(void *recv, int n, void **data, const size_t *bytes, const int *t
 
 /* ---- flush ---- */
 
+/* Only what a NIC wrote into GPU memory may still be on its way when its completion is read. */
 static bool request_needs_flush(int n, const int *bytes, void **mr)
 {
 	for (int i = 0; i < n; i++) {
@@ -206,6 +217,7 @@ int nnet_iflush(void *recv, int n, void **data, int *bytes, void **mr, void **re
 
 /* ---- test ---- */
 
+/* Returns: NCCL's result. An error of lib/xfer ends the request. */
 static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 {
 	uint64_t bytes[NNET_PART_MAX] = {0}, sum = 0;
@@ -245,6 +257,7 @@ static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 	return NCCL_SUCCESS;
 }
 
+/* Called again and again, also by a thread that only waits: each call is a turn of lib/xfer. */
 int nnet_test(void *tested, int *done_out, int *bytes_out)
 {
 	struct nnet_req *req = tested;

@@ -3,11 +3,22 @@
  *
  * The tables by which NCCL finds the plugin: the only symbols of the library. Each call is turned
  * into the one of ncclnet.h that it stands for.
+ *
+ *   version   context               init, connect           lengths   properties
+ *   8         one of the process    logger                  int       v8
+ *   9         the same              logger                  size_t    v9
+ *   10        the same              more arguments, unused  size_t    v9
+ *   11        of each communicator  config of communicator  size_t    v11
+ *   12        the same              the same                size_t    v12
+ *
+ * NCCL loads the newest table that it knows (nccl_abi.h). Arguments for a profiler are not used,
+ * and neither are those for an offload into the GPU.
  */
 #include "ncclnet/ncclnet.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* One device since a context was opened; none before. */
 static int table_devices(int *cnt_out)
 {
 	struct nnet_device d;
@@ -28,6 +39,8 @@ static const char *table_path_of(const struct nnet_device *d)
 	return *path ? path : NULL;
 }
 
+/* A macro, because the same fields lie at other offsets in each version's struct. reg_is_global 0:
+ * NCCL registers a buffer with each connection (memory.c). */
 #define FILL(P, D)                                                                      \
 	do {                                                                            \
 		(P)->name = "spinwire";                                                 \
@@ -114,6 +127,8 @@ static int connect_v8(int dev, void *handle, void **send_out, void **offload)
 	return nnet_connect(nnet_legacy(), dev, handle, send_out);
 }
 
+/* The traffic class that config carries has no effect in this version: the process has one
+ * endpoint. */
 static int connect_v10(int dev, struct nccl_config *config, void *handle, void **send_out,
 		       void **offload)
 {
@@ -121,6 +136,7 @@ static int connect_v10(int dev, struct nccl_config *config, void *handle, void *
 	return connect_v8(dev, handle, send_out, offload);
 }
 
+/* A length below 0 becomes one that is refused as too long. */
 static int isend_v8(void *send, void *data, int bytes, int tag, void *mr, void **req_out)
 {
 	return nnet_isend(send, data, bytes < 0 ? SIZE_MAX : (size_t)bytes, tag, mr, req_out);
