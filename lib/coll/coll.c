@@ -7,6 +7,13 @@
  *
  * The memory is not a region of lib/mem: those have ids, of which a process has eight, and serve
  * the pipe.
+ *
+ *   open    conf ─► endpoint ─► memory, registered ─► join ─► CUDA's state ─► the proxy's thread
+ *   close   kernels end ─► the thread ends ─► peers are informed ─► endpoint ─► memory
+ *
+ * Close goes this way because each step uses what the later ones free: a kernel waits for the
+ * proxy, the proxy's puts use the memory. Called by the group's owner (spw_coll.h), which alone may
+ * close it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -64,6 +71,7 @@ static size_t lay_out(struct spw_coll *c, uint8_t *base)
 	return at;
 }
 
+/* Pages are touched here (MAP_POPULATE), not within the first calls. */
 static int coll_memory_open(struct spw_coll *c)
 {
 	struct spw_xfer_mem_req req = {.kind = SPW_XFER_HOST};
@@ -89,6 +97,7 @@ static int coll_memory_open(struct spw_coll *c)
 	return spw_xfer_mem_reg(c->x, &req, &c->mem);
 }
 
+/* After the endpoint: no NIC and no kernel touches it any more. */
 static void memory_close(struct spw_coll *c)
 {
 	if (c->conf.exec == SPW_COLL_CUDA)
@@ -99,6 +108,7 @@ static void memory_close(struct spw_coll *c)
 
 /* ---- open ---- */
 
+/* Fills in defaults, and checks what can be checked without the peers. */
 static int conf_take(struct spw_coll *c, const struct spw_coll_conf *conf)
 {
 	c->conf = *conf;
@@ -124,6 +134,7 @@ static int conf_take(struct spw_coll *c, const struct spw_coll_conf *conf)
 	return 0;
 }
 
+/* On an error the caller closes what was opened: each step of close knows what it has to undo. */
 static int coll_open_all(struct spw_coll *c, const struct spw_coll_conf *conf)
 {
 	int rc = conf_take(c, conf);
@@ -163,7 +174,9 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
 
 /* ---- close ---- */
 
-/* The peers may still wait for what this rank has put: its QPs live until that is acknowledged. */
+/* The peers may still wait for what this rank has put: its QPs live until that is acknowledged. The
+ * proxy's thread has ended, so this thread takes its turns. To ranks that are believed lost only
+ * COLL_LOST_MS are spent. */
 static void coll_notify(struct spw_coll *c)
 {
 	const uint64_t begin_ns = coll_now_ns();
@@ -179,6 +192,7 @@ static void coll_notify(struct spw_coll *c)
 	}
 }
 
+/* Also for a group that spw_coll_open could not finish. */
 void spw_coll_close(struct spw_coll *coll)
 {
 	if (!coll || coll_check_process(coll)) /* a child has neither its thread nor its NIC */

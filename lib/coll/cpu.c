@@ -3,6 +3,15 @@
  *
  * The cpu executor: the owner's thread does in spw_coll_test what a kernel does on a GPU
  * (spwd_coll.cuh), with the same words, the same heads and the same arithmetic.
+ *
+ *   start   head and data staged ─► post (CO1) ─► the proxy puts them to every peer
+ *   test    flags of all peers (X1), puts of the round before acknowledged (CO2)?
+ *             yes    heads compared ─► reduced, or gathered, into the caller's memory ─► done
+ *             no     a peer is gone (CO3), the group has ended, or it is late ─► the group ends
+ *             else   not done: called again
+ *
+ * Also here: what calls of both executors check (coll_check_call). Thread: the owner's, except the
+ * proxy's turns with SPW_COLL_THREAD.
  */
 #include <errno.h>
 #include <sched.h>
@@ -18,11 +27,14 @@
 
 /* ---- begin ---- */
 
+/* Whether the two pieces of memory have no byte in common. */
 static bool parts_differ(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
 {
 	return a + a_bytes <= b || b + b_bytes <= a;
 }
 
+/* The result is written while contributions are read, so in and out are the same memory or do not
+ * touch. */
 static int check_memory(const struct spw_coll *c, const struct spw_coll_call *call, uint32_t size)
 {
 	const uint64_t bytes = call->count * size;
@@ -42,6 +54,8 @@ static int check_memory(const struct spw_coll *c, const struct spw_coll_call *ca
 	return 0;
 }
 
+/* Errors: that of a group that has ended; -EINVAL, -EMSGSIZE: this call alone, and the group goes
+ * on. */
 int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call)
 {
 	const uint32_t size = spw_coll_type_bytes(call->type);
@@ -61,6 +75,7 @@ int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call)
 	return check_memory(c, call, size);
 }
 
+/* op is 0 for a gather, so that two ranks that differ in a field without meaning still agree. */
 struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_coll_call *call,
 				  uint64_t round)
 {
@@ -76,6 +91,8 @@ struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_col
 				      .op = reduce ? (uint8_t)call->op : 0};
 }
 
+/* `in` is copied to staging, from where the NIC reads. It is read once more when the round is
+ * complete, as this rank's own contribution. */
 int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call)
 {
 	const uint64_t round = coll->cpu.round + 1;
@@ -168,6 +185,7 @@ static bool cpu_poll(const struct spw_coll *c, bool late, uint64_t *end_out)
 
 /* ---- finish ---- */
 
+/* Type and op are constants of each call, so the compiler makes a loop for each of them. */
 static void cpu_reduce(const struct spw_coll *c, const struct spw_coll_parts *parts)
 {
 	const struct spw_coll_call *call = &c->cpu.call;
@@ -190,6 +208,7 @@ static void cpu_reduce(const struct spw_coll *c, const struct spw_coll_parts *pa
 #undef REDUCE
 }
 
+/* memmove: with a gather in place a rank's own part lies already where it goes. */
 static void cpu_finish(struct spw_coll *c)
 {
 	const struct spw_coll_call *call = &c->cpu.call;
@@ -211,6 +230,7 @@ static void cpu_finish(struct spw_coll *c)
 		memmove((uint8_t *)call->out + i * bytes, parts.at[i], bytes);
 }
 
+/* After the wait is over there is one more look at the flags (wait.h). */
 int spw_coll_test(struct spw_coll *coll, bool *done_out)
 {
 	uint64_t end;
@@ -237,6 +257,7 @@ int spw_coll_test(struct spw_coll *coll, bool *done_out)
 	return spw_coll_error(coll);
 }
 
+/* Gives its core away after IDLE_SPINS: ranks of one machine may share cores. */
 int spw_coll_run(struct spw_coll *coll, const struct spw_coll_call *call)
 {
 	int rc = spw_coll_start(coll, call);

@@ -3,6 +3,14 @@
  *
  * How rank 0 of an exchange over TCP lets ranks in (tcp.c has the messages): the first message of a
  * connection (oob/spw_oob_door.h) says which rank it is.
+ *
+ *   guest (its secret is proved) ─► judged: count of ranks, its number, is the place free?
+ *     a place     ─► answered with an empty message; its channel is that rank's
+ *     else        ─► answered with the reason, and closed; it may come again
+ *
+ * Called once, by spw_coll_tcp_open of rank 0, which waits here until all ranks have a place or its
+ * time is over. Whoever was refused is counted: if a rank is missing at the end, the last reason is
+ * likely the cause, and stands in the message.
  */
 #include <errno.h>
 #include <poll.h>
@@ -36,6 +44,7 @@ static void coll_door_warn(const struct spw_coll_tcp *t, const struct sockaddr_i
 			 spw_oob_addr_text(at, text));
 }
 
+/* The first address of root that this host has. */
 static int coll_door_listen(const char *root, struct coll_door *d)
 {
 	struct spw_oob_host host;
@@ -73,6 +82,7 @@ static void coll_door_left(struct coll_door *d, const struct sockaddr_in6 *from)
 		coll_door_refuse(d, from, "it left before it had joined");
 }
 
+/* A rank that gave up has closed its connection: its next attempt needs the place. */
 static bool coll_rank_is_here(const struct spw_coll_tcp *t, uint32_t rank)
 {
 	return t->rank_ch[rank].fd >= 0 && !spw_oob_channel_is_closed(&t->rank_ch[rank]);
@@ -103,6 +113,7 @@ static void coll_door_judge(const struct coll_door *d, uint32_t rank, uint32_t r
 		snprintf(why, COLL_WHY_BYTES, "two ranks have the number %u", rank);
 }
 
+/* The answer is not waited for: a few bytes find room in a new socket, or the rank tries again. */
 static void coll_door_seat(struct coll_door *d, struct spw_oob_guest *guest)
 {
 	struct coll_wait wait = coll_tcp_wait(0);
@@ -125,6 +136,7 @@ static void coll_door_seat(struct coll_door *d, struct spw_oob_guest *guest)
 	coll_tcp_shut(&guest->ch);
 }
 
+/* One guest, or one reason why somebody did not become one. */
 static void coll_door_take(struct coll_door *d, int rc, struct spw_oob_guest *guest)
 {
 	if (!rc && guest->len == sizeof(struct coll_join_msg)) {
@@ -162,6 +174,7 @@ static int coll_door_turn(struct coll_door *d, struct coll_wait *wait)
 	return over ? -ETIMEDOUT : 0;
 }
 
+/* Errors: -ETIMEDOUT with the first rank that is absent. */
 static int coll_door_wait(struct coll_door *d, const char *root)
 {
 	const struct spw_coll_tcp *t = d->t;

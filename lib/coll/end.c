@@ -4,6 +4,14 @@
  * How a group ends. The first cause wins: executor, proxy, a peer's note or spw_coll_abort set
  * words->ended once, and everything else follows from it: the executor leaves, the proxy informs
  * the peers, and the owner gets one line.
+ *
+ *   executor, proxy, spw_coll_abort ─► coll_end ─► words->ended ─┐
+ *   a kernel ─────────────────────────► words->failed ───────────┴► coll_ended: executor and proxy
+ *   proxy    coll_note_of ─► a put into the note window of each peer ─► there: SPW_COLL_NOTICE
+ *   owner    spw_coll_error: one line, from the word, the heads and the note
+ *
+ * A word has round, status and a mask of ranks (spw_coll_end_word). A group never goes on after its
+ * end: slots and staging stay as they are, which is what the line is made of.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -35,6 +43,7 @@ uint64_t coll_ended(const struct spw_coll *c)
 	return ended ? ended : failed;
 }
 
+/* Any thread: the one that waits in a call finds the word at its next look. */
 void spw_coll_abort(struct spw_coll *coll)
 {
 	coll_end(coll, spw_coll_end_word(0, SPW_COLL_ABORTED, 0));
@@ -48,6 +57,7 @@ struct line {
 };
 
 static void line_add(struct line *l, const char *fmt, ...) SPW_PRINTF(2, 3);
+/* What does not fit is cut. */
 static void line_add(struct line *l, const char *fmt, ...)
 {
 	va_list args;
@@ -72,6 +82,7 @@ static void add_ranks(struct line *l, const struct spw_coll *c, uint32_t mask)
 	}
 }
 
+/* h may be a peer's: numbers that name no type or op are shown as "?". */
 static void add_call(struct line *l, const struct spw_coll_head *h)
 {
 	static const char *const type[] = {"f32", "bf16", "f16"}, *const op[] = {"sum", "max"};
@@ -118,6 +129,7 @@ struct coll_note coll_note_of(const struct spw_coll *c, uint64_t end)
 	return note;
 }
 
+/* Returns: the errno of this cause. */
 static int add_cause(struct line *l, const struct spw_coll *c, uint64_t end)
 {
 	const uint32_t mask = END_MASK(end);
@@ -165,6 +177,7 @@ static void add_notice(struct line *l, const struct spw_coll *c, uint64_t end)
 	add_ranks(l, c, END_MASK(note.end));
 }
 
+/* The text is made once, by the owner; each later call returns the same. */
 int spw_coll_error(struct spw_coll *coll)
 {
 	struct line l = {.text = coll->error_text, .max = sizeof(coll->error_text)};
@@ -183,6 +196,8 @@ int spw_coll_error(struct spw_coll *coll)
 	return spw_err(coll->error, "rank %u: %s", coll->rank, coll->error_text);
 }
 
+/* Ranks that are likely gone, and may be left out of the next group. A rank whose calls differ, or
+ * whose program aborted, still runs. */
 uint32_t spw_coll_lost(const struct spw_coll *coll)
 {
 	uint64_t end = coll_ended(coll);

@@ -6,6 +6,10 @@
  * its handle holds a key that only the exchange carries, so a connection proves whose it is.
  *
  *   exchange ─► connect, accept ─► expose slot 0, slot 1, note ─► the peer's are known
+ *
+ * Called by spw_coll_open. Listeners open before the exchange, so no connection comes too early.
+ * What the exchange brought is checked before anything connects: ranks that were started with
+ * different numbers, sizes or versions end with a message that names them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +25,8 @@
 #define MAGIC  0x434c4f43u /* "COLC"; another value: another byte order */
 #define NAP_NS 20000u
 
-/* What a rank reports to the others. */
+/* What a rank reports to the others. It is exchanged as it lies in memory: magic finds a rank of
+ * another byte order. */
 struct hello {
 	uint32_t magic, version;
 	uint32_t rank, rank_cnt;
@@ -40,6 +45,7 @@ static int listen_for_lower(struct spw_coll *c, struct hello *mine)
 	return rc;
 }
 
+/* The name is for messages only: host and process show a user where to look. */
 static int hello_make(struct spw_coll *c, struct hello *mine)
 {
 	char host[32] = "?";
@@ -56,6 +62,7 @@ static int hello_make(struct spw_coll *c, struct hello *mine)
 	return listen_for_lower(c, mine);
 }
 
+/* The exchange may be the caller's own, so what it brought in place of a rank may be another's. */
 static int hello_check(const struct spw_coll *c, const struct hello *h, uint32_t rank)
 {
 	if (h->magic != MAGIC || h->version != SPW_COLL_VERSION)
@@ -80,6 +87,7 @@ static uint64_t join_mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
+/* All ranks mix the nonces in the order of ranks, and so get the same session. */
 static int join_exchange(struct spw_coll *c)
 {
 	struct hello mine, all[SPW_COLL_RANK_MAX];
@@ -102,6 +110,7 @@ static int join_exchange(struct spw_coll *c)
 
 /* ---- connections ---- */
 
+/* In the order of window numbers, which is how the peer finds them. */
 static int join_expose(struct spw_coll *c, struct coll_peer *p)
 {
 	const uint64_t bytes = SPW_COLL_FLAG_BYTES + SPW_COLL_HEAD_BYTES + c->slot_bytes;
@@ -113,6 +122,7 @@ static int join_expose(struct spw_coll *c, struct coll_peer *p)
 	return rc;
 }
 
+/* Called until it is not -EAGAIN; a listener has served its purpose with one connection. */
 static int join_connect_turn(struct spw_coll *c, uint32_t rank)
 {
 	struct coll_peer *p = &c->peer[rank];
@@ -163,6 +173,7 @@ static int join_peer_turn(struct spw_coll *c, uint32_t rank, bool *exposed)
 	return join_windows_turn(c, p);
 }
 
+/* All pairs advance side by side, because a peer connects to us in an order of its own. */
 int coll_join(struct spw_coll *c)
 {
 	const struct timespec nap = {.tv_nsec = NAP_NS};

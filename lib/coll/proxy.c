@@ -9,6 +9,10 @@
  *
  * Its thread spins while there is something to do, yields after IDLE_SPINS empty turns, and naps
  * when the group was idle for IDLE_NS: then the first call of a group pays up to NAP_NS.
+ *
+ * Called by coll.c (close), by the executor's owner with SPW_COLL_CALLER (spw_coll_progress), or by
+ * its own thread: one of them at a time has the endpoint. Turns make no system call while data
+ * moves, apart from the house of lib/xfer once a millisecond.
  */
 #include <errno.h>
 #include <sched.h>
@@ -27,6 +31,7 @@
 
 /* ---- posts ---- */
 
+/* No put of this slot is under way: NICs have read its staging. */
 static bool slot_is_free(const struct spw_coll *c, uint32_t slot)
 {
 	for (uint32_t i = 0; i < c->rank_cnt; i++)
@@ -46,6 +51,7 @@ static void proxy_lose(struct spw_coll *c, uint32_t rank)
 	spw_gpu_store_rel64(&c->words->gone, c->words->gone | 1ull << rank);
 }
 
+/* What cannot be put to a peer counts as that peer's end: the executor then names it. */
 static void proxy_put(struct spw_coll *c, uint32_t rank, uint32_t window,
 		      const struct spw_xfer_access *a)
 {
@@ -60,6 +66,7 @@ static void proxy_put(struct spw_coll *c, uint32_t rank, uint32_t window,
 		proxy_lose(c, rank);
 }
 
+/* Peers are served from the next rank on, so that not all ranks put to rank 0 first. */
 static bool take_post(struct spw_coll *c)
 {
 	const uint64_t round = c->proxy.next;
@@ -86,6 +93,7 @@ static bool take_post(struct spw_coll *c)
 
 /* ---- puts ---- */
 
+/* A put that failed is done, too: its rank is lost, and its slot must not stay occupied. */
 static uint32_t test_puts(struct spw_coll *c)
 {
 	uint32_t done_cnt = 0;
@@ -107,6 +115,7 @@ static uint32_t test_puts(struct spw_coll *c)
 	return done_cnt;
 }
 
+/* In order: a round is acknowledged only with all rounds before it. */
 static void proxy_ack(struct spw_coll *c)
 {
 	const uint64_t before = c->proxy.acked;
@@ -213,6 +222,7 @@ static void *proxy_main(void *arg)
 	return NULL;
 }
 
+/* From here on spw_coll_progress does nothing: the thread has the endpoint. */
 int coll_thread_start(struct spw_coll *c)
 {
 	int rc = pthread_create(&c->thread, NULL, proxy_main, c);
@@ -224,6 +234,7 @@ int coll_thread_start(struct spw_coll *c)
 	return 0;
 }
 
+/* The thread ends after its turn; puts under way stay, and the caller goes on with them. */
 void coll_thread_stop(struct spw_coll *c)
 {
 	if (!c->thread_runs)

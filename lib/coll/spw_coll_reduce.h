@@ -25,6 +25,8 @@
 #error "ranks would get different bits: compile without fast math"
 #endif
 
+/* Purpose: the number with these bits. By an intrinsic on the device, since a copy through memory
+ * would leave the registers. Thread: any. */
 SPW_HD SPW_INLINE float spw_coll_f32_of(uint32_t bits)
 {
 #ifdef __CUDA_ARCH__
@@ -37,6 +39,7 @@ SPW_HD SPW_INLINE float spw_coll_f32_of(uint32_t bits)
 #endif
 }
 
+/* Purpose: the bits of a number, as spw_coll_f32_of takes them. Thread: any. */
 SPW_HD SPW_INLINE uint32_t spw_coll_bits_of(float v)
 {
 #ifdef __CUDA_ARCH__
@@ -51,12 +54,15 @@ SPW_HD SPW_INLINE uint32_t spw_coll_bits_of(float v)
 
 /* ---- conversions ---- */
 
+/* Purpose: a bf16 as f32, exactly: it is the upper half of one. Thread: any. */
 SPW_HD SPW_INLINE float spw_coll_f32_of_bf16(uint16_t v)
 {
 	return spw_coll_f32_of((uint32_t)v << 16);
 }
 
-/* A NaN becomes 0x7fc0. */
+/* A NaN becomes 0x7fc0. Else the lower half rounds: 0x7fff and the lowest bit that stays are added,
+ * so that a tie goes to the even one; a carry out of the mantissa raises the exponent, up to
+ * infinity, as it should. */
 SPW_HD SPW_INLINE uint16_t spw_coll_bf16_of_f32(float v)
 {
 	const uint32_t bits = spw_coll_bits_of(v);
@@ -66,7 +72,9 @@ SPW_HD SPW_INLINE uint16_t spw_coll_bf16_of_f32(float v)
 	return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* Numbers below 2^-14 are multiples of 2^-24: an integer of 10 bits, scaled. */
+/* Numbers below 2^-14 are multiples of 2^-24: an integer of 10 bits, scaled. All others have their
+ * exponent moved from bias 15 to bias 127; infinity and NaN keep their bits behind the largest
+ * exponent. */
 SPW_HD SPW_INLINE float spw_coll_f32_of_f16(uint16_t v)
 {
 	const uint32_t sign = (uint32_t)(v & 0x8000u) << 16, rest = v & 0x7fffu;
@@ -98,6 +106,9 @@ SPW_HD SPW_INLINE uint16_t spw_coll_f16_of_f32(float v)
 
 /* ---- one element ---- */
 
+/* Purpose: one step of the chain at the head of this file. The device adds by an intrinsic that the
+ * compiler never merges with a multiplication. Shape: op is a constant where this is compiled.
+ * Thread: any. */
 SPW_HD SPW_INLINE float spw_coll_combine(float a, float b, enum spw_coll_op op)
 {
 	if (op == SPW_COLL_MAX)
@@ -109,7 +120,8 @@ SPW_HD SPW_INLINE float spw_coll_combine(float a, float b, enum spw_coll_op op)
 #endif
 }
 
-/* Element i of a cell of 16 bytes. */
+/* Element i of a cell of 16 bytes. Elements of 2 bytes lie in pairs, the earlier one in the low
+ * half. */
 SPW_HD SPW_INLINE float spw_coll_cell_get(const uint32_t *w, uint32_t i, enum spw_coll_type type)
 {
 	if (type == SPW_COLL_F32)
@@ -119,7 +131,8 @@ SPW_HD SPW_INLINE float spw_coll_cell_get(const uint32_t *w, uint32_t i, enum sp
 	return type == SPW_COLL_BF16 ? spw_coll_f32_of_bf16(half) : spw_coll_f32_of_f16(half);
 }
 
-/* An element as it is stored, in the low bits. */
+/* An element as it is stored, in the low bits. Here, and only here, the result is rounded to the
+ * type, and a NaN becomes the one of the type. */
 SPW_HD SPW_INLINE uint32_t spw_coll_elem_of(float v, enum spw_coll_type type)
 {
 	if (type == SPW_COLL_F32)
@@ -129,6 +142,7 @@ SPW_HD SPW_INLINE uint32_t spw_coll_elem_of(float v, enum spw_coll_type type)
 
 /* ---- all of them ---- */
 
+/* What one thread of the device loads at once: 4 elements of f32, 8 of the others. */
 #define SPW_COLL_CELL 16u
 
 /* The contributions of a round by rank. That of this rank lies where the caller has it, aligned to
@@ -156,7 +170,9 @@ SPW_HD SPW_INLINE uint32_t spw_coll_cell_elems(const struct spw_coll_parts *part
 #define SPW_COLL_UNROLL
 #endif
 
-/* A cell of a contribution; `elems` of it are wanted. */
+/* A cell of a contribution; `elems` of it are wanted. What lies in slots has room for whole cells,
+ * and is loaded as one; the caller's own memory is loaded so only where a cell is aligned and
+ * whole, else element by element: nothing beyond its end is touched. */
 SPW_HD SPW_INLINE void spw_coll_cell_load(const struct spw_coll_parts *parts, uint32_t rank,
 					  uint64_t cell, uint32_t elems, uint32_t bytes,
 					  uint32_t *w)
@@ -215,7 +231,8 @@ SPW_HD SPW_INLINE void spw_coll_cell_reduce(const struct spw_coll_parts *parts, 
 	}
 }
 
-/* Writes the first `elems` elements of a cell to p, which is aligned to elements. */
+/* Writes the first `elems` elements of a cell to p, which is aligned to elements. Nothing behind
+ * the last element is written. */
 SPW_HD SPW_INLINE void spw_coll_cell_write(uint8_t *p, uint32_t elems, uint32_t bytes,
 					   const uint32_t *w)
 {

@@ -57,7 +57,8 @@ enum spw_coll_kind { SPW_COLL_ALL_REDUCE, SPW_COLL_ALL_GATHER };
 enum spw_coll_type { SPW_COLL_F32, SPW_COLL_BF16, SPW_COLL_F16 };
 enum spw_coll_op { SPW_COLL_SUM, SPW_COLL_MAX };
 
-/* What every rank says of its contribution. */
+/* What every rank says of its contribution. Each rank compares all heads with its own before it
+ * reduces anything. */
 struct spw_coll_head {
 	uint64_t session; /* of the group: made of a random number of each rank */
 	uint64_t round;
@@ -83,7 +84,9 @@ enum spw_coll_status {
 	SPW_COLL_STATUS_CNT
 };
 
-/* Words shared by executor and proxy, in memory that both map. */
+/* Words shared by executor and proxy, in memory that both map. What
+ * executor, proxy and kernel write lies in different pairs of cache lines (128 bytes), except
+ * ended, which is written once. */
 struct spw_coll_words {
 	uint64_t post[SPW_COLL_SLOT_CNT] SPW_ALIGNED(128); /* spw_coll_post_word */
 	uint64_t acked SPW_ALIGNED(128);                   /* a round */
@@ -101,6 +104,7 @@ SPW_ASSERT_SIZE(struct spw_coll_words, 384);
  *
  * Pure arithmetic. Thread: any. */
 
+/* Purpose: the slot of a round, in windows, staging and posts alike. Thread: any. */
 SPW_HD SPW_INLINE uint32_t spw_coll_slot(uint64_t round)
 {
 	return (uint32_t)round & (SPW_COLL_SLOT_CNT - 1u);

@@ -45,6 +45,7 @@ static int tcp_wait(int fd, short what, struct coll_wait *wait)
 	return rc > 0 ? 0 : rc == 0 ? -ETIMEDOUT : errno == EINTR ? 0 : -errno;
 }
 
+/* The channel's calls never wait: these wrappers wait between their -EAGAIN. */
 static int tcp_greet(struct spw_oob_channel *ch, struct coll_wait *wait)
 {
 	int rc;
@@ -76,6 +77,7 @@ static int tcp_receive(struct spw_oob_channel *ch, void *bytes, size_t max, uint
 	return rc;
 }
 
+/* A message of another length than was agreed on is another protocol. */
 static int tcp_receive_all(struct spw_oob_channel *ch, void *bytes, size_t len,
 			   struct coll_wait *wait)
 {
@@ -102,7 +104,7 @@ const char *coll_tcp_reason(int rc)
 /* ---- the others ---- */
 
 /* While nobody listens on a port that the kernel also gives to clients, TCP may connect a socket to
- * itself. */
+ * itself. Rank 0 would then be found, and never answer. */
 static bool tcp_is_itself(int fd)
 {
 	struct sockaddr_storage own = {0}, far = {0};
@@ -158,6 +160,7 @@ static int tcp_join_once(struct spw_coll_tcp *t, const char *root, int fd, struc
 	return -EAGAIN;
 }
 
+/* Ranks start in any order: until the time is over a refused connection is no error. */
 static int tcp_reach(struct spw_coll_tcp *t, const char *root)
 {
 	const struct timespec nap = {.tv_nsec = RETRY_NS};
@@ -213,6 +216,7 @@ int spw_coll_tcp_open(const struct spw_coll_tcp_conf *conf, struct spw_coll_tcp 
 	return 0;
 }
 
+/* Rank 0's part. The loop has gone on by one when an error ends it: the rank is the one before. */
 static int tcp_collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct coll_wait *wait)
 {
 	uint32_t rank = 1;
@@ -227,6 +231,7 @@ static int tcp_collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct c
 	return rc ? spw_err(-rc, "to rank %u: %s", rank - 1, coll_tcp_reason(rc)) : 0;
 }
 
+/* A rank's part: its own blob out, all blobs back. */
 static int tcp_submit(struct spw_coll_tcp *t, const void *mine, void *all, size_t bytes,
 		      struct coll_wait *wait)
 {
@@ -236,6 +241,7 @@ static int tcp_submit(struct spw_coll_tcp *t, const void *mine, void *all, size_
 	return rc ? spw_err(-rc, "with rank 0: %s", coll_tcp_reason(rc)) : 0;
 }
 
+/* Each exchange has its own time limit. May be called more than once, by all ranks alike. */
 int spw_coll_tcp_exchange(void *arg, const void *mine, void *all, size_t bytes)
 {
 	struct spw_coll_tcp *t = arg;

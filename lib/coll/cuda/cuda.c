@@ -4,6 +4,15 @@
  * The CUDA side of a group on the host: memory that both map, what a kernel gets, launches. No call
  * here waits for a kernel but close; the proxy's thread never calls CUDA, so a kernel that waits
  * cannot stop it.
+ *
+ *   coll_cuda_open    one piece of pinned host memory, which GPU, NIC and CPU map
+ *   coll_cuda_start   addresses of its parts as the device has them; memory of the device for
+ *                     words that only kernels use; all kernels loaded
+ *   spw_coll_launch   one kernel into the caller's stream; returns at once
+ *   coll_cuda_stop    kernels end; coll_cuda_close frees the memory when no NIC uses it either
+ *
+ * Called by coll.c, except launch and device, which are the owner's. nocuda.c stands here in a
+ * build without CUDA.
  */
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -52,11 +61,13 @@ int coll_cuda_open(struct spw_coll *c, size_t bytes, uint8_t **mem_out)
 	return 0;
 }
 
+/* The GPU may map the piece at another address; its parts lie at the same offsets. */
 static void *coll_device_of(const struct spw_coll *c, const uint8_t *host, const uint8_t *base_dev)
 {
 	return (void *)(uintptr_t)(base_dev + (host - c->base));
 }
 
+/* A kernel that is loaded at its first launch would wait for those that run, and they for it. */
 static int coll_cuda_load(bool *early_out)
 {
 	int rc = coll_kernels_load(early_out);
@@ -70,6 +81,7 @@ static int coll_cuda_load(bool *early_out)
 		  : 0;
 }
 
+/* Words that only kernels use are the GPU's own: reading them costs no way over PCIe. */
 static int state_alloc(struct spw_coll_dev *dev)
 {
 	cudaError_t rc = cudaMalloc((void **)&dev->state, sizeof(*dev->state));
@@ -79,6 +91,7 @@ static int state_alloc(struct spw_coll_dev *dev)
 	return rc == cudaSuccess ? 0 : coll_cuda_err(rc, "memory for a group's words");
 }
 
+/* A kernel looks only at flag words that some rail can write. */
 static uint32_t coll_rails_of(const struct spw_coll *c)
 {
 	struct spw_xfer_rail_stat stat;
@@ -140,6 +153,7 @@ void coll_cuda_close(struct spw_coll *c)
 
 /* ---- calls ---- */
 
+/* The CTAs of a kernel wait for each other, so all must be on the GPU at once: at most CTA_MAX. */
 int spw_coll_launch(struct spw_coll *coll, const struct spw_coll_call *call, void *stream)
 {
 	const uint64_t bytes = call->count * spw_coll_type_bytes(call->type);
@@ -156,6 +170,7 @@ int spw_coll_launch(struct spw_coll *coll, const struct spw_coll_call *call, voi
 	return rc ? coll_cuda_err(rc, "launching a collective") : 0;
 }
 
+/* For kernels of the caller's own that use a group (spwd_coll.cuh). */
 int spw_coll_device(const struct spw_coll *coll, struct spw_coll_dev *dev_out)
 {
 	if (!coll->cuda)
