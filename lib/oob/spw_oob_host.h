@@ -2,6 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Hosts by their name: what a user writes, and the addresses that the resolver has for it.
+ * Called once, before a program listens or connects, since the resolver may take seconds. Whoever
+ * connects tries the addresses in the resolver's order.
  */
 #ifndef SPW_OOB_HOST_H
 #define SPW_OOB_HOST_H
@@ -12,6 +14,7 @@
 
 #define SPW_OOB_HOST_ADDR_MAX 8u
 
+/* A host as it was named, and where it may be found. */
 struct spw_oob_host {
 	char name[256], port[8];                         /* as written */
 	struct sockaddr_in6 addr[SPW_OOB_HOST_ADDR_MAX]; /* IPv4 is mapped */
