@@ -4,6 +4,15 @@
  * One connection: its memory, its frames and deadlines, and its end. exchange.c has the exchange by
  * which it begins. Called by the house of the endpoint once a millisecond, and by whatever
  * finds that the connection cannot go on.
+ *
+ *   house ─► xfer_conn_turn   TCP connects (dial.c) ─► frames (link.c) ─► exchange.c, until RAILS
+ *                                                                     ─► rail.c, fail.c, window.c
+ *                             deadlines: exchange, rails (round.c), "no rail for gone_ms"
+ *   anything ─► xfer_conn_fail: QPs destroyed, TCP closed, FAILED; requests fail once tested
+ *
+ * A connection that the caller has (given) is freed by spw_xfer_conn_close alone; before that it
+ * belongs to its listener, or to spw_xfer_connect. The text of a connection is the peer's address,
+ * and its reason once it has failed.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -26,6 +35,7 @@
 
 /* ---- make and free ---- */
 
+/* Two MRs for each device: the peer may write `in` and the sizes, and must not reach the rest. */
 static int box_make(struct spw_xfer_conn *conn)
 {
 	const struct spw_xfer *x = conn->x;
@@ -60,6 +70,7 @@ int xfer_conn_attach(struct spw_xfer_conn *conn, int fd)
 	return 0;
 }
 
+/* The slots' numbers begin one lap back, so that the first grant of each is the one expected. */
 int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_conn **conn_out)
 {
 	struct spw_xfer_conn *conn = calloc(1, sizeof(*conn));
@@ -89,6 +100,7 @@ int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_c
 	return 0;
 }
 
+/* Those that the caller never tested: their memory is free again. */
 static void release_requests(struct spw_xfer_conn *conn)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(conn->req); i++)
@@ -96,6 +108,7 @@ static void release_requests(struct spw_xfer_conn *conn)
 			xfer_req_give(&conn->req[i]);
 }
 
+/* Rails go first: their QPs use the mailbox, requests and windows. */
 void xfer_conn_free(struct spw_xfer_conn *conn)
 {
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
@@ -126,7 +139,8 @@ void spw_xfer_conn_close(struct spw_xfer_conn *conn)
 
 /* ---- the end ---- */
 
-/* The QPs go first: no device touches a request's memory after the request has failed. */
+/* The QPs go first: no device touches a request's memory after the request has failed. The caller
+ * learns of it by its next call on the connection. Only the first reason counts. */
 void xfer_conn_fail(struct spw_xfer_conn *conn, int error, const char *fmt, ...)
 {
 	char why[128];
@@ -156,6 +170,7 @@ void xfer_conn_fail(struct spw_xfer_conn *conn, int error, const char *fmt, ...)
 	conn->state = XFER_CONN_FAILED;
 }
 
+/* Counted apart, since a peer that breaks the protocol has a bug or means harm. */
 void xfer_conn_breach(struct spw_xfer_conn *conn, const char *what)
 {
 	if (conn->state != XFER_CONN_FAILED)
@@ -178,6 +193,7 @@ const char *spw_xfer_conn_text(const struct spw_xfer_conn *conn)
 	return conn->text;
 }
 
+/* Nothing is lost by an end of TCP here: the next turn finds it. */
 void xfer_conn_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 {
 	if (xfer_link_send(conn, frame) == -ENOBUFS)
@@ -219,6 +235,7 @@ void xfer_conn_check_ready(struct spw_xfer_conn *conn, uint64_t now_ms)
 
 /* ---- frames ---- */
 
+/* Returns: false: a frame that has no place here. */
 static bool take_later(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
 {
 	switch (f->type) {
@@ -274,6 +291,7 @@ static void tcp_ended(struct spw_xfer_conn *conn)
 	conn->ended = true;
 }
 
+/* Both ends name both versions: the frame goes out before the connection fails. */
 static void bad_version(struct spw_xfer_conn *conn)
 {
 	xfer_exchange_decline(conn);
@@ -283,6 +301,7 @@ static void bad_version(struct spw_xfer_conn *conn)
 		       conn->link.version, XFER_VERSION);
 }
 
+/* Before the exchange is over the other end may be a stranger: its error is no breach. */
 static void bad_frame(struct spw_xfer_conn *conn, int rc)
 {
 	if (rc == -ECONNRESET)
@@ -298,6 +317,7 @@ static void bad_frame(struct spw_xfer_conn *conn, int rc)
 						     : "a malformed frame");
 }
 
+/* FRAMES_MAX: a peer that sends without end must not hold up the others of the endpoint. */
 static void read_frames(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	struct xfer_frame f;
@@ -314,6 +334,7 @@ static void read_frames(struct spw_xfer_conn *conn, uint64_t now_ms)
 	}
 }
 
+/* A client's TCP connections are tried; the first that stands is this connection's. */
 static void conn_connected(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	const int fd = xfer_dial_turn(conn, now_ms);
@@ -330,6 +351,7 @@ static void conn_connected(struct spw_xfer_conn *conn, uint64_t now_ms)
 	}
 }
 
+/* gone_ms moves on as long as a rail is up and no DOWN of the peer is awaited. */
 static void watch_deadlines(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	if (conn->state < XFER_CONN_RAILS && now_ms >= conn->deadline_ms) {

@@ -3,6 +3,14 @@
  *
  * An endpoint: opens the devices of its rails, and once a millisecond looks after what is not the
  * data path: sockets, events of the devices, deadlines (xfer_house).
+ *
+ *   spw_xfer_open       conf ─► rails found (find.c), unless named ─► devices: GID, register, order
+ *   spw_xfer_progress   the house, if a millisecond has passed ─► data of all connections
+ *   spw_xfer_test       the house likewise ─► data of the request's connection
+ *   the house           QPs of resolve.c ─► devices' events ─► listeners ─► connections
+ *   spw_xfer_close      connections ─► listeners ─► QPs of resolve.c ─► memories ─► devices
+ *
+ * An endpoint is one thread's, and shares nothing with another endpoint: no call needs a lock.
  */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
@@ -65,6 +73,7 @@ static int check_conf(const struct spw_xfer_conf *c)
 	return 0;
 }
 
+/* Texts are read here: the caller may free them after open. */
 static int take_conf(struct spw_xfer *x, const struct spw_xfer_conf *conf)
 {
 	struct spw_xfer_conf *c = &x->conf;
@@ -98,7 +107,7 @@ static bool can_direct(const struct xfer_dev *dev)
 }
 
 /* The endpoint has one thread, so all of its QPs on a device share a doorbell register of their
- * own. */
+ * own. Without one, rdma-core's default register serves, and no WQE goes by BlueFlame. */
 static void endpoint_own_register(struct xfer_dev *dev)
 {
 	struct ibv_td_init_attr td_attr = {0};
@@ -118,6 +127,7 @@ static void endpoint_own_register(struct xfer_dev *dev)
 	dev->domain = dev->rdma.pd;
 }
 
+/* On an error nothing is left open. */
 static int endpoint_dev_open(const struct spw_xfer *x, const char *name, struct xfer_dev *dev)
 {
 	const bool plain = !strncmp(name, "verbs:", 6);
@@ -156,7 +166,8 @@ static void dev_close(struct xfer_dev *dev)
 	rdma_dev_close(&dev->rdma);
 }
 
-/* The descriptor of events is watched together with the sockets. */
+/* The descriptor of events is watched together with the sockets. Its epoll entry ends with the
+ * descriptor. */
 static int endpoint_watch(struct spw_xfer *x, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -224,6 +235,7 @@ int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out)
 	return 0;
 }
 
+/* What the caller has not closed ends here; its pointers are of no use afterwards. */
 void spw_xfer_close(struct spw_xfer *x)
 {
 	if (!x)
@@ -248,6 +260,7 @@ void spw_xfer_close(struct spw_xfer *x)
 
 /* ---- the house ---- */
 
+/* qp NULL: every rail on this device. Nothing is freed here, so the list stays as it is. */
 static void on_rail(struct spw_xfer *x, uint32_t dev_idx, const struct ibv_qp *qp, const char *what)
 {
 	for (struct xfer_list *l = x->conns.next; l != &x->conns; l = l->next) {
@@ -294,6 +307,7 @@ static void object_event(void *arg, const struct ibv_async_event *event)
 	}
 }
 
+/* Rails fail after all events were read and acknowledged (struct named). */
 static void dev_turn(struct spw_xfer *x, uint32_t idx)
 {
 	struct named named = {.cnt = 0};
@@ -315,7 +329,7 @@ static void dev_turn(struct spw_xfer *x, uint32_t idx)
 }
 
 /* The epoll descriptor only says whether there is anything to look at; deadlines are looked at each
- * time. */
+ * time. A connection may free itself in its turn, so the next one is read before. */
 void xfer_house(struct spw_xfer *x)
 {
 	struct epoll_event ev[EVENTS_MAX];

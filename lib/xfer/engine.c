@@ -21,6 +21,10 @@
  *
  *   chunk, flag   put │ doorbell │ NIC reads 2 WQEs │ packet ─► bytes │ packet ─► swap │ poll
  *   joined        put │ WQE in the doorbell │ packet ─► bytes, flag │ poll
+ *
+ * Called by message.c and window.c (a request begins), take.c (grants), conn.c and rail.c (by way
+ * of conn->work) and the turns of test and progress. What has no room now stays where it is: work
+ * is set by the next completion, and the pump tries again.
  */
 #include <string.h>
 
@@ -36,6 +40,8 @@ SPW_INLINE struct xfer_sent *next_sent(struct xfer_rail *rail)
 	return &rail->sent[rail->sq_pi % XFER_SQ_CNT];
 }
 
+/* The caller has checked that there is room (xfer_rail_room). It goes out with the next doorbell.
+ */
 void xfer_rail_post(struct xfer_rail *rail, const struct xfer_wr *wr, const struct xfer_sent *sent)
 {
 	struct xfer_sent *s = next_sent(rail);
@@ -58,6 +64,7 @@ static void post_bytes(struct xfer_rail *rail, const struct xfer_wr *wr,
 	xfer_rail_post(rail, wr, sent);
 }
 
+/* fin: this chunk carries the end of the message, as an immediate. */
 static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t offset, uint32_t len,
 		       const struct xfer_imm *fin)
 {
@@ -84,6 +91,8 @@ static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t of
 
 /* ---- the end of a message ---- */
 
+/* The receiver knows the length by the grant, by the one chunk, or by a record in its mailbox: the
+ * first of these that fits costs least. */
 static struct xfer_imm fin_of(const struct spw_xfer_conn *conn, uint32_t slot, uint8_t rails,
 			      bool one_chunk)
 {
@@ -164,7 +173,8 @@ static uint8_t end_rails(const struct spw_xfer_conn *conn, const struct xfer_msg
 	return used ? used : (uint8_t)(conn->up & -conn->up);
 }
 
-/* All chunks are posted. Returns: false: the end cannot be posted yet. */
+/* All chunks are posted. Returns: false: the end cannot be posted yet. While a failed rail is not
+ * settled its chunks may still have to be written again. */
 static bool post_end(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 {
 	if (msg->orphans || msg->lost || !conn->up)
@@ -190,7 +200,8 @@ static bool post_end(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 
 /* ---- chunks ---- */
 
-/* A message of one chunk a rail, each of which carries the end. */
+/* A message of one chunk a rail, each of which carries the end. Returns: false: no rail may take a
+ * share now. */
 static bool post_at_once(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 {
 	uint32_t share[SPW_XFER_RAIL_MAX];
@@ -278,6 +289,7 @@ static bool orphans_have_room(const struct spw_xfer_conn *conn)
 	return conn->orphan_pi - conn->orphan_ci <= XFER_ORPHAN_MAX / 2;
 }
 
+/* In the order in which they became active: one that cannot go on holds up those behind it. */
 static void post_active(struct spw_xfer_conn *conn)
 {
 	if (spw_unlikely(!orphans_have_room(conn)))
@@ -292,6 +304,8 @@ static void post_active(struct spw_xfer_conn *conn)
 
 /* ---- grants ---- */
 
+/* A grant is read from the mailbox by the NIC, so it stays there until its slot is granted again.
+ */
 static bool post_grant(struct spw_xfer_conn *conn, uint32_t slot)
 {
 	struct xfer_rail *rail = xfer_pick_for_control(conn);
@@ -315,6 +329,7 @@ static bool post_grant(struct spw_xfer_conn *conn, uint32_t slot)
 	return true;
 }
 
+/* In the order of their numbers; over several rails they may arrive in another. */
 static void post_grants(struct spw_xfer_conn *conn)
 {
 	while (conn->rx_posted != conn->rx_next && post_grant(conn, xfer_slot_of(conn->rx_posted)))
@@ -340,6 +355,7 @@ static bool post_orphans(struct spw_xfer_conn *conn)
 	return true;
 }
 
+/* Ends that the receiver did not have when it sent DOWN. On all rails that are up (fail.c). */
 static bool post_refins(struct spw_xfer_conn *conn)
 {
 	for (uint64_t left = conn->refin; left; left &= left - 1) {
@@ -352,6 +368,7 @@ static bool post_refins(struct spw_xfer_conn *conn)
 	return true;
 }
 
+/* A slot whose message has come meanwhile needs no grant. */
 static bool post_regrants(struct spw_xfer_conn *conn)
 {
 	for (uint64_t left = conn->regrant; left; left &= left - 1) {
@@ -391,6 +408,7 @@ static SPW_COLD void engine_repair(struct spw_xfer_conn *conn)
 
 /* ---- turns ---- */
 
+/* What failed rails left comes first. */
 void xfer_engine_pump(struct spw_xfer_conn *conn)
 {
 	conn->work = false;
@@ -426,6 +444,7 @@ static struct xfer_tx_slot *find_grant(struct spw_xfer_conn *conn, uint32_t tag)
 	return NULL;
 }
 
+/* A message longer than its grant takes the slot, too: both sides report it. */
 static void start_send(struct spw_xfer_conn *conn, struct xfer_msg *msg, struct xfer_tx_slot *s)
 {
 	s->state = XFER_TX_TAKEN;
@@ -440,6 +459,7 @@ static void start_send(struct spw_xfer_conn *conn, struct xfer_msg *msg, struct 
 	conn->work = true;
 }
 
+/* Sends of one tag get the grants of that tag in the order of both. */
 static void match_pending(struct spw_xfer_conn *conn)
 {
 	struct xfer_queue left = {0};
@@ -473,6 +493,7 @@ void xfer_engine_match(struct spw_xfer_conn *conn)
 		match_pending(conn);
 }
 
+/* A rail may fail while it is polled: it has no QP then, and engine_repair posts what it left. */
 uint32_t xfer_conn_progress(struct spw_xfer_conn *conn)
 {
 	uint32_t n = 0;

@@ -25,6 +25,10 @@
  * it knows of leaves the grant until the DOWN frame arrives.
  *
  * With one rail left out the others go on meanwhile; they stop for none of this.
+ *
+ * Called by take.c (an error of a completion), endpoint.c (an event of the device), rail.c (an
+ * attempt that failed) and conn.c (the peer's DOWN). Nothing here frees a rail: round.c may pair it
+ * anew.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -39,6 +43,7 @@
 
 /* ---- what the rail leaves ---- */
 
+/* The ring has room: engine.c posts no more than what fits if every rail fails. */
 static void leave_chunk(struct xfer_rail *rail, const struct xfer_sent *s)
 {
 	struct spw_xfer_conn *conn = rail->conn;
@@ -50,6 +55,7 @@ static void leave_chunk(struct xfer_rail *rail, const struct xfer_sent *s)
 	conn->x->stat.resent_chunks++;
 }
 
+/* The receiver of a put has no slots to report, so its flag is written again. */
 static void fail_leave(struct xfer_rail *rail, const struct xfer_sent *s)
 {
 	struct spw_xfer_conn *conn = rail->conn;
@@ -115,6 +121,8 @@ static void fail_report(struct xfer_rail *rail, bool was_up)
 			conn->text, rail->idx, rail->stat.device, rail->stat.why);
 }
 
+/* Completions that the flush of the QP leaves are taken first: what they acknowledge is no orphan.
+ */
 void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 {
 	struct spw_xfer_conn *conn = rail->conn;
@@ -153,6 +161,7 @@ void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 
 /* ---- what the peer says ---- */
 
+/* The peer has failed the rail, or answers our DOWN: in both cases it is OFF afterwards. */
 void xfer_rail_on_down(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms)
 {
 	struct spw_xfer_conn *conn = rail->conn;
@@ -190,6 +199,7 @@ static void learn_slot(struct spw_xfer_conn *conn, uint32_t slot, uint32_t open)
 	}
 }
 
+/* Generations count DOWN frames, of which TCP loses none. */
 void xfer_conn_learn(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 {
 	if (frame->down.generation != conn->tx_generation + 1) {
@@ -201,6 +211,7 @@ void xfer_conn_learn(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 		learn_slot(conn, i, frame->down.open[i]);
 }
 
+/* Sends that were complete at the receiver may be done now. */
 void xfer_rail_settled(struct xfer_rail *rail)
 {
 	struct spw_xfer_conn *conn = rail->conn;

@@ -7,6 +7,12 @@
  * the device is opened, is asked for the order of bytes.
  *
  * A request remembers how many reads each device had been given; it is done when so many are.
+ *
+ *   spw_xfer_flush   a READ of the last byte on the loop of each device ─► its number
+ *   xfer_flush_check polls the loops: all numbers reached? done; one of them failed? -EREMOTEIO
+ *
+ * Called by message.c while a flush is tested. Source for the order: PCIe, ordering rules: a read
+ * must not pass posted writes. Host memory needs none of this and is done at once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,6 +53,7 @@ void xfer_loop_close(struct xfer_dev *dev)
 	dev->loop = NULL;
 }
 
+/* Timeouts are those of rails, so that a device that hangs ends a flush as well. */
 static int connect_to_itself(const struct spw_xfer *x, const struct xfer_dev *dev,
 			     struct xfer_loop *loop)
 {
@@ -66,6 +73,7 @@ static int connect_to_itself(const struct spw_xfer *x, const struct xfer_dev *de
 	return rc ? rc : peer_qp_ready(loop->qp, &path);
 }
 
+/* Takes system calls: at open, for the order of bytes, and in the first flush of a device. */
 static int loop_make(const struct spw_xfer *x, struct xfer_dev *dev)
 {
 	struct xfer_loop *loop = calloc(1, sizeof(*loop));
@@ -108,6 +116,7 @@ bool xfer_loop_in_order(const struct spw_xfer *x, struct xfer_dev *dev)
 	return in_order;
 }
 
+/* Requests of all connections share the loop, so completions are only counted. */
 static void loop_poll(struct xfer_loop *loop)
 {
 	struct ibv_wc wc[16];
@@ -122,7 +131,8 @@ static void loop_poll(struct xfer_loop *loop)
 	}
 }
 
-/* The last byte of what was written: nothing was written behind it. */
+/* The last byte of what was written: nothing was written behind it. One byte is enough: the read
+ * follows all writes before it, whatever it reads. */
 static int flush_post(struct xfer_dev *dev, const struct spw_xfer_mem *mem, uint32_t idx,
 		      uint64_t addr)
 {
@@ -155,6 +165,7 @@ static int flush_recover(const struct spw_xfer *x, const struct xfer_dev *dev,
 	return rc;
 }
 
+/* Returns: 0: the loop takes one more read; -EAGAIN: not now; else it cannot be made. */
 static int flush_prepare(const struct spw_xfer *x, struct xfer_dev *dev)
 {
 	struct xfer_loop *loop = dev->loop;

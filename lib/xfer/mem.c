@@ -2,6 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Memory of the caller, registered with the device of every rail.
+ *
+ *   spw_xfer_mem_reg     one MR for each device of the endpoint: keys are found by the rail's
+ * device xfer_mem_check       each send, receive, put, get and flush: is the range within it?
+ *   spw_xfer_mem_dereg   refused while requests or windows use it: a NIC may still read or write
+ *
+ * The MRs have no right of remote atomics, and remote reads only for GPU memory; what a peer may
+ * reach as a window is registered apart (window.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +22,7 @@
 /* Of the memory that spw_xfer_dmabuf_check names; it is never touched. */
 #define PROBE_BYTES 4096u
 
+/* A device that is gone gets no MR and needs none: no rail uses it again. */
 static int mem_reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
 		   struct ibv_mr **mr_out)
 {
@@ -30,6 +38,7 @@ static int mem_reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *re
 	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, req->addr, req->bytes, ACCESS, mr_out);
 }
 
+/* On an error all MRs that were made are undone. */
 int spw_xfer_mem_reg(struct spw_xfer *x, const struct spw_xfer_mem_req *req,
 		     struct spw_xfer_mem **mem_out)
 {
@@ -56,7 +65,8 @@ int spw_xfer_mem_reg(struct spw_xfer *x, const struct spw_xfer_mem_req *req,
 }
 
 /* No dma-buf is needed to ask: a driver without them answers before it looks at the descriptor
- * (Linux ib_uverbs: EOPNOTSUPP), one that has them complains of descriptor -1. */
+ * (Linux ib_uverbs: EOPNOTSUPP), one that has them complains of descriptor -1. Asked of each
+ * device: one that cannot would fail every registration. */
 int spw_xfer_dmabuf_check(const struct spw_xfer *x)
 {
 	const struct spw_xfer_mem_req req = {.kind = SPW_XFER_DMABUF,
@@ -76,6 +86,7 @@ int spw_xfer_dmabuf_check(const struct spw_xfer *x)
 	return 0;
 }
 
+/* NULL is fine. */
 int spw_xfer_mem_dereg(struct spw_xfer_mem *mem)
 {
 	if (!mem)
@@ -93,6 +104,7 @@ int spw_xfer_mem_dereg(struct spw_xfer_mem *mem)
 	return 0;
 }
 
+/* mem NULL: only for 0 bytes. Written so that no sum of address and length can overflow. */
 int xfer_mem_check(const struct spw_xfer *x, const struct spw_xfer_mem *mem, uint64_t addr,
 		   uint64_t bytes)
 {

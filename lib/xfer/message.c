@@ -2,6 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Requests: send, receive, test. The engine moves the bytes.
+ *
+ *   spw_xfer_send   a message waits (pending) ─► a grant with its tag ─► active ─► chunks, end
+ *   spw_xfer_recv   a slot for each part ─► grants, written to the sender's mailbox ─► ends arrive
+ *   spw_xfer_test   house, if it is due ─► one turn of the connection ─► done: the request is free
+ *
+ * Messages and requests lie in arrays of the connection: the data path allocates nothing, and a
+ * full array is -EAGAIN. A request is done when all of its parts are (left 0); take.c and flush.c
+ * finish parts. Memory counts its users from the start of a request until xfer_req_give.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,6 +20,7 @@
 
 /* ---- requests ---- */
 
+/* The caller sets part_cnt and left. */
 struct spw_xfer_req *xfer_req_take(struct spw_xfer_conn *conn, enum xfer_req_kind kind)
 {
 	struct spw_xfer_req *req = conn->free_req;
@@ -27,6 +36,7 @@ struct spw_xfer_req *xfer_req_take(struct spw_xfer_conn *conn, enum xfer_req_kin
 	return req;
 }
 
+/* Memory may be deregistered from here on. Also for requests of a connection that is freed. */
 void xfer_req_give(struct spw_xfer_req *req)
 {
 	for (uint32_t i = 0; i < req->part_cnt; i++)
@@ -38,6 +48,7 @@ void xfer_req_give(struct spw_xfer_req *req)
 	req->conn->free_req = req;
 }
 
+/* Only what succeeded counts, and a flush moves no bytes of its own. */
 static void req_count(struct spw_xfer_req *req, uint64_t bytes)
 {
 	struct spw_xfer_stat *stat = &req->conn->x->stat;
@@ -83,6 +94,7 @@ struct xfer_msg *xfer_msg_free(struct xfer_msg *msg)
 	return NULL;
 }
 
+/* The grant may be there already: then the first chunks are with the NIC when this returns. */
 int spw_xfer_send(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, const void *addr,
 		  uint64_t bytes, uint32_t tag, struct spw_xfer_req **req_out)
 {
@@ -120,6 +132,8 @@ int spw_xfer_send(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, const vo
 
 /* ---- receive ---- */
 
+/* Slots are used in turn, so all parts must find theirs free: a group of parts is never granted in
+ * half. */
 static bool conn_has_room(const struct spw_xfer_conn *conn, uint32_t part_cnt)
 {
 	for (uint32_t i = 0; i < part_cnt; i++)
@@ -128,7 +142,8 @@ static bool conn_has_room(const struct spw_xfer_conn *conn, uint32_t part_cnt)
 	return true;
 }
 
-/* The grant is written by the engine, from the mailbox. */
+/* The grant is written by the engine, from the mailbox. rkey is of every device, since the sender
+ * chooses the rail. */
 static void req_grant(struct spw_xfer_conn *conn, struct spw_xfer_req *req, uint32_t part,
 		      const struct spw_xfer_part *p)
 {
@@ -187,6 +202,7 @@ static struct spw_xfer_stamps req_stamps(const struct spw_xfer_req *req)
 	return stamps;
 }
 
+/* The request is free when this returns: the caller of spw_xfer_test must not use it again. */
 static int req_finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t *bytes_out)
 {
 	const enum xfer_req_kind kind = req->kind;
@@ -212,6 +228,7 @@ int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out)
 	return spw_xfer_test_stamps(req, done_out, bytes_out, &stamps);
 }
 
+/* A request that is complete is reported as such although its connection has failed since. */
 int spw_xfer_test_stamps(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out,
 			 struct spw_xfer_stamps *stamps_out)
 {

@@ -33,6 +33,7 @@
 #define RNR_RETRY 7u  /* without limit */
 #define PSN_MASK  0xffffffu
 
+/* their_qpn and their_psn are known only after the peer's RAIL frame; INIT does without. */
 static struct peer_qp_path rail_path(const struct xfer_rail *rail)
 {
 	const struct spw_xfer_conf *conf = &rail->conn->x->conf;
@@ -64,6 +65,7 @@ int xfer_rail_qp_check(const struct xfer_rail *rail)
 				  rail->dev->rdma.name, XFER_SQ_CNT, XFER_RQ_CNT, strerror(errno));
 }
 
+/* A QP that a thread moves to RTR is left to that thread (resolve.c). */
 void xfer_rail_destroy(struct xfer_rail *rail)
 {
 	if (rail->resolve)
@@ -77,7 +79,7 @@ void xfer_rail_destroy(struct xfer_rail *rail)
 }
 
 /* A new QP in INIT with its receives posted: what the peer sends as soon as it is ready is not
- * refused. */
+ * refused. psn is random, so that packets of the QP before are not taken for those of this one. */
 static int rail_make(struct xfer_rail *rail, uint64_t now_ms)
 {
 	struct peer_qp_path path = rail_path(rail);
@@ -127,6 +129,7 @@ static void rail_later(struct xfer_rail *rail, uint64_t now_ms)
 	xfer_round_ended(rail, false, now_ms);
 }
 
+/* Failures of the pair before say nothing of this one: proven, tried and its waits begin anew. */
 void xfer_rail_join(struct xfer_rail *rail, uint32_t dev_idx, uint32_t peer_idx)
 {
 	struct xfer_dev *dev = &rail->conn->x->dev[dev_idx];
@@ -144,6 +147,7 @@ void xfer_rail_join(struct xfer_rail *rail, uint32_t dev_idx, uint32_t peer_idx)
 	snprintf(rail->stat.device, sizeof(rail->stat.device), "%s", dev->rdma.name);
 }
 
+/* It is OFF, and joins the devices of its own number until round.c chooses. */
 int xfer_rail_add(struct spw_xfer_conn *conn)
 {
 	struct xfer_rail *rail =
@@ -168,6 +172,7 @@ static void rail_begin(struct xfer_rail *rail)
 	rail->peer_down = false;
 }
 
+/* Errors count as an attempt that failed, of which the peer knows nothing. */
 void xfer_rail_offer(struct xfer_rail *rail, uint64_t now_ms)
 {
 	if (rdma_dev_check_link(&rail->dev->rdma) || rail_make(rail, now_ms)) {
@@ -192,7 +197,8 @@ static void post_probe(struct xfer_rail *rail)
 	rail->rang = true;
 }
 
-/* The peer's QP is known. */
+/* The peer's QP is known. Both ends need it: the client when the answer has come, the server before
+ * it answers. */
 static void rail_resolve(struct xfer_rail *rail)
 {
 	const struct peer_qp_path path = rail_path(rail);
@@ -256,12 +262,14 @@ void xfer_rail_on_frame(struct xfer_rail *rail, const struct xfer_frame *frame, 
 		rail_answer(rail, now_ms);
 }
 
+/* The server answers the first probe, once: sq_pi 0 says that none was sent. */
 void xfer_rail_probed(struct xfer_rail *rail)
 {
 	if (!rail->conn->is_client && rail->state == XFER_PROBING && !rail->sq_pi)
 		post_probe(rail);
 }
 
+/* From here on share.c gives it chunks. */
 void xfer_rail_proved(struct xfer_rail *rail)
 {
 	const uint64_t now = xfer_now_ns();
@@ -280,6 +288,7 @@ void xfer_rail_proved(struct xfer_rail *rail)
 	rail->down_ns = 0;
 }
 
+/* Called by the house for every rail, in whatever state it is. */
 void xfer_rail_turn(struct xfer_rail *rail, uint64_t now_ms)
 {
 	if (rail->state == XFER_RESOLVING)

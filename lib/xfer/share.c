@@ -9,6 +9,7 @@
  *     rail                        few WQEs and completions, and unequal rails get unequal shares
  *   longer                      chunks that become smaller towards the end, so that rails of
  * unequal speed finish together
+ * Called by engine.c. Pure, but for what it reads of rails: nothing is posted here.
  */
 #include "xfer/connection.h"
 #include "xfer/endpoint.h"
@@ -19,6 +20,7 @@
 #define PAGE         4096u
 #define AT_ONCE_MAX  (64u << 20) /* a rail; four of them in one WQE are within its limit of 2^30 */
 
+/* With one rail up there is nothing to share, and no limit of bytes ahead. */
 static bool share_is_alone(const struct spw_xfer_conn *conn)
 {
 	return !(conn->up & (conn->up - 1u));
@@ -32,6 +34,7 @@ bool xfer_may_take(const struct xfer_rail *rail)
 	       (share_is_alone(rail->conn) || rail->out_bytes < limit);
 }
 
+/* Of rails with as many bytes under way the one with more room in its send queue. */
 struct xfer_rail *xfer_pick(const struct spw_xfer_conn *conn)
 {
 	struct xfer_rail *best = NULL;
@@ -49,6 +52,7 @@ struct xfer_rail *xfer_pick(const struct spw_xfer_conn *conn)
 	return best;
 }
 
+/* Grants may use the reserve that chunks leave (XFER_SQ_RESERVE). */
 struct xfer_rail *xfer_pick_for_control(const struct spw_xfer_conn *conn)
 {
 	for (uint32_t i = 0; i < conn->rail_cnt; i++)
@@ -57,6 +61,7 @@ struct xfer_rail *xfer_pick_for_control(const struct spw_xfer_conn *conn)
 	return NULL;
 }
 
+/* Half of an equal share of what is left, in pages: so the last chunks are small. */
 uint32_t xfer_chunk_bytes(const struct spw_xfer_conn *conn, const struct xfer_msg *msg)
 {
 	const uint64_t left = msg->bytes - msg->at;
@@ -119,6 +124,7 @@ static uint8_t share_split(const struct spw_xfer_conn *conn, uint64_t bytes, uin
 	return used;
 }
 
+/* Short messages go over one rail: a second one would cost more than it saves. */
 uint8_t xfer_shares(const struct spw_xfer_conn *conn, uint64_t bytes,
 		    uint32_t share_out[SPW_XFER_RAIL_MAX])
 {

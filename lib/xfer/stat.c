@@ -2,22 +2,27 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What happened: totals of the endpoint and of each rail.
+ * Called by the owner at any time. Everything was counted where it happened: requests in message.c,
+ * rails in take.c, fail.c and rail.c, connections in conn.c.
  */
 #include <stdio.h>
 
 #include "xfer/connection.h"
 #include "xfer/endpoint.h"
 
+/* A copy of the totals, as they are now. */
 void spw_xfer_stat(const struct spw_xfer *x, struct spw_xfer_stat *stat_out)
 {
 	*stat_out = x->stat;
 }
 
+/* Five states of a rail are one to the caller: it is being tried. */
 static enum spw_xfer_rail_state stat_state(const struct xfer_rail *rail)
 {
 	return rail->state == XFER_UP ? SPW_XFER_RAIL_UP : SPW_XFER_RAIL_TRYING;
 }
 
+/* A copy: the rail's own struct goes on counting. */
 bool spw_xfer_conn_rail_stat(const struct spw_xfer_conn *conn, uint32_t idx,
 			     struct spw_xfer_rail_stat *stat_out)
 {

@@ -3,6 +3,13 @@
  *
  * Completions of a rail: acknowledged WQEs, grants and ends of messages that the peer wrote. What
  * the peer wrote is checked against what it may write now; anything else ends the connection.
+ * Called by the turn of a connection (engine.c), and by fail.c for the last completions of a rail.
+ *
+ *   acknowledged    sent[sq_ci ..] ─► chunk, flag, probe ─► is its message done? (xfer_msg_check)
+ *   immediate       GRANT ─► tx slot ARRIVED ─► sends that wait
+ *                   FIN   ─► rx slot: all rails of the message? ─► its part is done
+ *                   PROBE ─► rail.c
+ *   error           the rail fails (fail.c), or the request alone, or the connection
  */
 #include <errno.h>
 #include <string.h>
@@ -11,6 +18,7 @@
 
 /* ---- acknowledged ---- */
 
+/* The message's place is free; the request stays until the caller has tested it. */
 static void msg_done(struct xfer_msg *msg)
 {
 	struct spw_xfer_conn *conn = msg->req->conn;
@@ -57,7 +65,8 @@ static void sent_acked(struct xfer_rail *rail, const struct xfer_sent *s)
 		xfer_msg_check(msg);
 }
 
-/* Returns: false: the device reported a WQE that was not posted, which must not happen. */
+/* Returns: false: the device reported a WQE that was not posted, which must not happen. A
+ * completion acknowledges all WQEs before it, since only some are signaled. */
 static bool take_acked(struct xfer_rail *rail, uint32_t end)
 {
 	uint32_t cnt = (uint16_t)(end - rail->sq_ci);
@@ -77,7 +86,8 @@ static bool grant_is_sound(const struct xfer_tx_slot *s)
 }
 
 /* A slot is granted again only after its message was complete at the receiver, which says more than
- * the acknowledgements that are still to come. */
+ * the acknowledgements that are still to come. The mailbox is the peer's to write at any time: each
+ * value is read once, and then checked. */
 static void take_grant(struct spw_xfer_conn *conn, struct xfer_imm imm)
 {
 	const struct xfer_grant *g = &conn->box->in[imm.slot];
@@ -134,6 +144,8 @@ static bool fin_bytes(const struct spw_xfer_conn *conn, struct xfer_rx_slot *r, 
 	return r->bytes <= r->room;
 }
 
+/* The message is complete when all rails of its mask have ended it; only then is its length read.
+ */
 static void take_fin(struct xfer_rail *rail, struct xfer_imm imm, uint32_t cqe_bytes)
 {
 	struct spw_xfer_conn *conn = rail->conn;
@@ -163,6 +175,7 @@ static void take_fin(struct xfer_rail *rail, struct xfer_imm imm, uint32_t cqe_b
 	xfer_req_part(r->req, r->part, r->bytes, imm.size == XFER_SIZE_TOO_LONG ? -EMSGSIZE : 0);
 }
 
+/* Each immediate has used a receive, whatever it says. */
 static void take_imm(struct xfer_rail *rail, const struct xfer_done *d)
 {
 	const struct xfer_imm imm = xfer_imm_get(d->imm);
@@ -185,6 +198,7 @@ static void take_imm(struct xfer_rail *rail, const struct xfer_done *d)
 
 /* ---- errors ---- */
 
+/* The request is wrong, not the rail. */
 static bool is_refusal(uint32_t status)
 {
 	return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||

@@ -3,6 +3,14 @@
  *
  * A rail in plain verbs: any RDMA device. WQEs wait in an array until the doorbell, and are then
  * posted as one list.
+ *
+ *   post    WQE ─► wr[cnt], sge[cnt]; with XFER_POLL_MAX of them a doorbell comes early
+ *   ring    the last one signaled, the list linked ─► ibv_post_send
+ *   poll    ibv_poll_cq ─► struct xfer_done: position of a send, or immediate of a receive
+ *
+ * Called through struct xfer_rail_ops for devices without direct verbs, and for rails=verbs:DEVICE.
+ * ibv_post_send copies the list, so its array is free again at once; payload of in_wqe is copied
+ * then, too, which is why post_size and post_joined keep theirs until the doorbell.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,6 +21,7 @@
 
 #define RECV_ID (1ull << 32) /* of receives; sends have their position */
 
+/* On an error rail.c destroys what was made. */
 static int verbs_make(struct xfer_rail *rail)
 {
 	struct ibv_qp_init_attr attr = {.cap = XFER_QP_CAP, .qp_type = IBV_QPT_RC};
@@ -28,6 +37,8 @@ static int verbs_make(struct xfer_rail *rail)
 	return xfer_rail_qp_check(rail);
 }
 
+/* refused stays set until the rail gets another QP: the device did not take a WQE that sent[] has.
+ */
 static bool verbs_ring(struct xfer_rail *rail)
 {
 	struct xfer_plain *p = &rail->plain;
@@ -42,6 +53,7 @@ static bool verbs_ring(struct xfer_rail *rail)
 	return !rail->refused;
 }
 
+/* wr_id is the position after the WQE, of which a completion acknowledges all before it. */
 static void verbs_post(struct xfer_rail *rail, const struct xfer_wr *wr)
 {
 	static const enum ibv_wr_opcode opcode[] = {
@@ -75,6 +87,7 @@ static void verbs_post(struct xfer_rail *rail, const struct xfer_wr *wr)
 		verbs_ring(rail);
 }
 
+/* Without scatter entries: what arrives are immediates. */
 static void verbs_refill(struct xfer_rail *rail, uint32_t cnt)
 {
 	struct ibv_recv_wr wr[XFER_RQ_BATCH], *bad;

@@ -3,6 +3,14 @@
  *
  * Windows: a region is registered apart for the connection, so that its keys reach exactly its
  * bytes, and announced by a frame; put and get are messages of the engine.
+ *
+ *   expose   region of a memory ─► one MR for each device, with rights of its own ─► WINDOW frame
+ *   remote   WINDOW frame ─► conn->window[idx]: address, bytes, a key for each device of the peer
+ *   put      checked ─► a message: chunks, then the flag on each rail that was used (flag.c)
+ *   get      checked ─► a message: READs, without a flag: the request's end is what counts
+ *
+ * A window lives as long as its connection, and until then its memory cannot be deregistered
+ * (user_cnt).
  */
 #include <errno.h>
 #include <string.h>
@@ -18,6 +26,7 @@
 
 /* ---- ours ---- */
 
+/* A device that is gone gets no MR; its key in the frame is 0, and no rail uses it. */
 static int window_reg(const struct xfer_dev *dev, const struct spw_xfer_mem *mem, void *addr,
 		      uint64_t bytes, struct ibv_mr **mr_out)
 {
@@ -44,6 +53,7 @@ static void window_unexpose(struct spw_xfer_conn *conn, struct xfer_exposed *e)
 	memset(e, 0, sizeof(*e));
 }
 
+/* Number idx is this call's place in the order of calls, on which both sides rely. */
 int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *addr,
 			   uint64_t bytes)
 {
@@ -88,6 +98,8 @@ void xfer_window_free(struct spw_xfer_conn *conn)
 
 /* ---- the peer's ---- */
 
+/* idx and range were checked by wire.c; addresses are the peer's, and only its NIC resolves them.
+ */
 void xfer_window_on_frame(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 {
 	struct spw_xfer_window *w = &conn->window[frame->window.idx];
@@ -128,6 +140,7 @@ uint64_t spw_xfer_window_bytes(const struct spw_xfer_window *window)
 
 /* ---- put and get ---- */
 
+/* The rails of this side; those of the peer show by -EREMOTEIO. */
 static int check_atomics(const struct spw_xfer_conn *conn)
 {
 	for (uint32_t i = 0; i < conn->rail_cnt; i++)
@@ -138,6 +151,7 @@ static int check_atomics(const struct spw_xfer_conn *conn)
 	return 0;
 }
 
+/* All four words lie in the window and in one half of a cache line. */
 static int check_flag(const struct spw_xfer_access *a)
 {
 	if (a->flag_offset % FLAG_ALIGN || a->window->addr % FLAG_ALIGN ||
@@ -154,6 +168,7 @@ static int check_flag(const struct spw_xfer_access *a)
 	return 0;
 }
 
+/* All checks of a put or get, before anything of it is taken. */
 static int access_verify(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a,
 			 bool put)
 {
@@ -176,7 +191,7 @@ static int access_verify(const struct spw_xfer_conn *conn, const struct spw_xfer
 
 /* Whether the bytes and the first flag word may be one WRITE: the peer's device stores them in this
  * order (ibv_query_qp_data_in_order(3), which speaks of what a CPU reads), and they are within one
- * line of 64 bytes. */
+ * line of 64 bytes. It goes over rail 0, which every connection has. */
 static bool access_joins(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a)
 {
 	return a->bytes && a->bytes <= SPW_XFER_JOIN_BYTES &&
@@ -186,6 +201,7 @@ static bool access_joins(const struct spw_xfer_conn *conn, const struct spw_xfer
 	       conn->rail[0]->theirs.in_order;
 }
 
+/* Like spw_xfer_send, but nothing waits for a grant: the message is active at once. */
 static int access_start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bool put,
 			struct spw_xfer_req **req_out)
 {

@@ -4,6 +4,14 @@
  * Frames and handles as bytes (wire.h has the formats). A cursor walks over the fields of a type,
  * in one function for each type that serves both directions: `put` says which, so encoder and
  * decoder cannot disagree.
+ *
+ *   link.c     head ─► xfer_wire_head: length ─► the rest, MAC ─► xfer_wire_parse: fields, ranges
+ *   conn.c     struct xfer_frame ─► xfer_wire_encode ─► MAC (link.c)
+ *
+ * Everything that a peer sends is checked here against its own limits; whether a frame fits the
+ * state of the connection is checked by who takes it. Integers are big-endian. A change of any
+ * format needs another XFER_VERSION: magic and version keep their place, so that the other end can
+ * name both.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,6 +30,7 @@ struct cursor {
 	bool put; /* write the fields; else read them */
 };
 
+/* The buffer has room for the type: xfer_wire_head has compared the length. */
 static void cursor_bytes(struct cursor *c, void *field, size_t len)
 {
 	if (c->put)
@@ -57,6 +66,8 @@ static void cursor_u64(struct cursor *c, uint64_t *field)
 
 /* ---- the fields of each type ---- */
 
+/* In the order of struct xfer_frame. Unused places of an array are sent, too: a type has one
+ * length. */
 static void cursor_fields(struct cursor *c, struct xfer_frame *f)
 {
 	switch (f->type) {
@@ -133,6 +144,7 @@ size_t xfer_wire_mac_bytes(enum xfer_frame_type type)
 
 /* ---- heads ---- */
 
+/* Bytes 7, 10 and 11 are checked by xfer_wire_parse. */
 int xfer_wire_head(const uint8_t *head, uint16_t *version_out)
 {
 	struct cursor c = {.at = (uint8_t *)(uintptr_t)head + 4};
@@ -153,6 +165,7 @@ int xfer_wire_head(const uint8_t *head, uint16_t *version_out)
 	return len;
 }
 
+/* The cursor writes fields back as it reads them, so it works on a copy. */
 size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
 {
 	const size_t len = plain_bytes(frame->type);
@@ -173,12 +186,14 @@ size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
 
 /* ---- ranges ---- */
 
+/* Any GID is possible: one of zeros stands for a device that is gone. */
 static bool end_is_sound(const struct xfer_end *end)
 {
 	return SPW_IS_POW2(end->mtu) && spw_in_range(end->mtu, 256, 4096) && end->prefix <= 128 &&
 	       end->in_order <= 1;
 }
 
+/* The mailbox begins on a cache line, and its offsets must not overflow. */
 static bool offer_is_sound(const struct xfer_frame *f)
 {
 	if (!spw_in_range(f->offer.dev_cnt, 1, SPW_XFER_RAIL_MAX) || f->offer.box_addr % 64 ||
@@ -190,6 +205,7 @@ static bool offer_is_sound(const struct xfer_frame *f)
 	return true;
 }
 
+/* What later serves as an index or a shift is limited here. */
 static bool frame_is_sound(const struct xfer_frame *f)
 {
 	switch (f->type) {
@@ -234,6 +250,7 @@ int xfer_wire_parse(const uint8_t *from, size_t len, struct xfer_frame *frame_ou
  *   0 "SPWH"   4 u16 version   6 u16 addresses   8 key   24 for each: u16 port, address   .. zeros
  */
 
+/* Port and address are in network order already. */
 static void handle_fields(struct cursor *c, struct xfer_address *at)
 {
 	cursor_bytes(c, at->key, sizeof(at->key));

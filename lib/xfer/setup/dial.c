@@ -5,6 +5,12 @@
  * leads there: that of the cable between the two machines. Addresses in a subnet of this machine
  * come first. The next one is tried when the last has failed, or after NEXT_MS (RFC 8305, happy
  * eyeballs, with its delay); the first that stands is taken.
+ *
+ *   dial_order ─► address 0 ─┬─ stands: the others are closed
+ *                            ├─ fails: the next at once
+ *                            └─ NEXT_MS without an answer: the next beside it
+ *
+ * Called by listen.c (start) and conn.c (each turn, while the connection is in XFER_CONN_TCP).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,6 +35,7 @@ static void dial_order(struct xfer_address *at)
 				at->addr[n++] = was.addr[i];
 }
 
+/* The first error counts: addresses that are likely to lead there come first. */
 static void dial_note(struct xfer_dial *d, int error)
 {
 	d->error = d->error ? d->error : error;
@@ -43,6 +50,7 @@ static void dial_name(struct spw_xfer_conn *conn, uint32_t addr)
 		 spw_oob_addr_text(&conn->peer.addr[addr], text));
 }
 
+/* A socket that cannot be made counts as an address that failed. */
 static void dial_next(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	struct xfer_dial *d = &conn->dial;
@@ -88,6 +96,7 @@ int xfer_dial_turn(struct spw_xfer_conn *conn, uint64_t now_ms)
 	return d->open || d->cnt < conn->peer.addr_cnt ? -EAGAIN : -d->error;
 }
 
+/* Idempotent; also for a connection that never dialed. */
 void xfer_dial_end(struct xfer_dial *d)
 {
 	for (uint32_t i = 0; i < d->cnt; i++)

@@ -4,6 +4,15 @@
  * The exchange by which a connection begins (wire.h has the order of frames): each side proves that
  * it knows the secret, the client that it holds the handle, and both list their devices. Called by
  * conn.c for each frame until they are known; from then on the client makes rails (round.c).
+ *
+ *   client                                  server
+ *   CHALLENGE ── HELLO ───────────────────► HELLO
+ *   ANSWER    ◄────────────── CHALLENGE ─── OFFER
+ *             ── OFFER (key, devices) ────► refused: REJECT, else
+ *   RAILS     ◄─────── ACCEPT (devices) ─── RAILS            (left and right: the state that waits)
+ *
+ * From OFFER on frames carry a MAC (link.c), over both nonces: an OFFER that is right proves the
+ * secret. No QP exists before RAILS.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +26,8 @@
 
 /* ---- devices ---- */
 
+/* A device that is gone keeps its number, without an address, so that numbers stay those of the
+ * endpoint. */
 static void exchange_list_ours(struct spw_xfer_conn *conn)
 {
 	struct xfer_pairs *p = &conn->pairs;
@@ -45,6 +56,7 @@ static void exchange_send_ours(struct spw_xfer_conn *conn, struct xfer_frame *f)
 	xfer_conn_send(conn, f);
 }
 
+/* Ranges were checked by wire.c. */
 static void exchange_take_theirs(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 {
 	conn->their_box = f->offer.box_addr;
@@ -62,6 +74,7 @@ static void exchange_offer(struct spw_xfer_conn *conn)
 	exchange_send_ours(conn, &f);
 }
 
+/* The client reports the same reason: REJECT goes out before TCP is closed. */
 static void exchange_refuse(struct spw_xfer_conn *conn, enum xfer_reject reason, int error,
 			    const char *why)
 {
@@ -71,6 +84,7 @@ static void exchange_refuse(struct spw_xfer_conn *conn, enum xfer_reject reason,
 	xfer_conn_fail(conn, error, "refused: %s", why);
 }
 
+/* Refused only where no pair can ever work; which pairs do is found by trying (round.c). */
 static void exchange_accept_offer(struct spw_xfer_conn *conn, const struct xfer_frame *theirs)
 {
 	struct xfer_frame f = {.type = XFER_FRAME_ACCEPT};
@@ -87,7 +101,8 @@ static void exchange_accept_offer(struct spw_xfer_conn *conn, const struct xfer_
 	exchange_send_ours(conn, &f);
 }
 
-/* Returns: true if the client holds the listener's handle, where one is asked for. */
+/* Returns: true if the client holds the listener's handle, where one is asked for. All bytes are
+ * compared, so that the time shows nothing. */
 static bool has_key(const struct spw_xfer_conn *conn, const struct xfer_frame *f)
 {
 	uint8_t diff = 0;
@@ -117,6 +132,7 @@ static void exchange_take_reject(struct spw_xfer_conn *conn, uint32_t reason)
 			       "gid= of one kind");
 }
 
+/* The client goes on: it makes the rails. */
 static void exchange_take_accept(struct spw_xfer_conn *conn, const struct xfer_frame *f,
 				 uint64_t now_ms)
 {
@@ -131,6 +147,7 @@ static void exchange_take_accept(struct spw_xfer_conn *conn, const struct xfer_f
 
 /* ---- frames ---- */
 
+/* Sends this side's nonce, HELLO or CHALLENGE. */
 static void exchange_start_with(struct spw_xfer_conn *conn, enum xfer_frame_type type,
 				enum xfer_conn_state next)
 {

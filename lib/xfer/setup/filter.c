@@ -2,6 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Which devices a list in the syntax of NCCL_IB_HCA admits (filter.h). Called by find.c.
+ * Pure. The list is the user's, so that one setting serves NCCL's own network and this one alike.
+ *
+ *   [^][=]NAME[:PORT][,NAME[:PORT]]...    ^ all but these    = whole names, else their beginnings
  */
 #include "xfer/filter.h"
 
@@ -19,6 +22,7 @@ static bool word_has(const char *word, size_t len, bool exact, const char *devic
 	return !colon || strtoul(colon + 1, NULL, 10) == port;
 }
 
+/* Empty words count for nothing: ",," and "^" admit all. */
 bool xfer_filter_has(const char *list, const char *device, uint32_t port)
 {
 	bool exact, not, any = false, has = false;

@@ -4,6 +4,9 @@
  * The rails of this machine, by the facts of lib/plat: every RDMA function with an active Ethernet
  * port and an address for RoCE v2, so both halves of a port and both cables of a DGX Spark. What is
  * left out is kept with its reason, for spw_xfer_rail_stat.
+ *
+ * Called by spw_xfer_open where the caller names no rails. What is found but cannot be opened is
+ * added to what was left out (endpoint.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +18,8 @@
 #include "xfer/endpoint.h"
 #include "xfer/filter.h"
 
-/* Why a function cannot be a rail; NULL: it can. */
+/* Why a function cannot be a rail; NULL: it can. In the order in which a user would look: choice,
+ * cable, kind of link, address, rights, number. */
 static const char *find_blame(const struct spw_plat_nic *nic, const char *hca, uint32_t have)
 {
 	if (!xfer_filter_has(hca, nic->rdma, 1))
@@ -33,6 +37,7 @@ static const char *find_blame(const struct spw_plat_nic *nic, const char *hca, u
 	return NULL;
 }
 
+/* Both texts are copied; beyond XFER_LEFT_OUT_MAX devices none is kept. */
 void xfer_leave_out(struct spw_xfer *x, const char *device, const char *why)
 {
 	struct spw_xfer_rail_stat *s;
@@ -44,6 +49,7 @@ void xfer_leave_out(struct spw_xfer *x, const char *device, const char *why)
 	snprintf(s->why, sizeof(s->why), "%.127s", why);
 }
 
+/* One line with the reason of each device, since any of them may be the one meant. */
 int xfer_found_nothing(const struct spw_xfer *x)
 {
 	char list[512] = "";

@@ -5,6 +5,9 @@
  * once, reads no more bytes than the next frame has. Never waits.
  *
  *   MAC = spw_oob_mac("spinwire xfer", nonces | from client? | number of the frame | its bytes)
+ *
+ * Called by conn.c. in[] holds the frame that is being read, out[] those that TCP has not taken: a
+ * peer that does not read fills it, and its connection ends (-ENOBUFS).
  */
 #include <errno.h>
 #include <string.h>
@@ -23,6 +26,8 @@ void xfer_link_start(struct xfer_link *link, int fd)
 	link->fd = fd;
 }
 
+/* number: a frame that is repeated, left out or moved has another. from_client: none can be turned
+ * back. */
 static void link_mac(const struct spw_xfer_conn *conn, bool from_client, uint64_t number,
 		     const uint8_t *bytes, size_t len, uint8_t mac_out[SPW_OOB_MAC_BYTES])
 {
@@ -43,6 +48,7 @@ static int link_ended(struct xfer_link *link, int error)
 	return -ECONNRESET;
 }
 
+/* Called by each turn of the connection, and after each frame. */
 int xfer_link_flush(struct spw_xfer_conn *conn)
 {
 	struct xfer_link *link = &conn->link;
@@ -60,6 +66,7 @@ int xfer_link_flush(struct spw_xfer_conn *conn)
 	return 0;
 }
 
+/* Frames without a MAC are not numbered: they come before the nonces are known. */
 int xfer_link_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 {
 	struct xfer_link *link = &conn->link;
@@ -84,6 +91,7 @@ static int link_fill(struct xfer_link *link, size_t len)
 	return !rc ? 1 : rc == -EAGAIN ? 0 : link_ended(link, -rc);
 }
 
+/* The frame is parsed before its MAC is compared, and used only afterwards. */
 int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
 {
 	struct xfer_link *link = &conn->link;

@@ -4,6 +4,11 @@
  * Listeners, handles, and the first and last step of a connection: a TCP socket, and handing it to
  * the caller. Strangers are cheap: at most HALF_MAX unfinished exchanges, of which the oldest makes
  * room, and no QP before a client has proved secret and key (conn.c).
+ *
+ *   spw_xfer_listen    addresses ─► sockets, watched by the endpoint ─► handle: addresses and a key
+ *   house              accept ─► a connection in HELLO, the listener's until it is handed over
+ *   spw_xfer_accept    the first that is READY ─► the caller's
+ *   spw_xfer_connect   a handle ─► a connection in TCP (dial.c) ─► READY: the caller's, or failed
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -117,6 +122,7 @@ static int listener_add_all(struct spw_xfer_listener *l)
 
 /* ---- listeners ---- */
 
+/* Errors: with a text; the caller closes the listener. */
 static int listener_open(struct spw_xfer_listener *l)
 {
 	uint8_t chance[SPW_OOB_NONCE_BYTES];
@@ -134,6 +140,7 @@ static int listener_open(struct spw_xfer_listener *l)
 	return 0;
 }
 
+/* handle_out NULL: clients come by the address alone, and need no key. */
 int spw_xfer_listen(struct spw_xfer *x, struct spw_xfer_handle *handle_out,
 		    struct spw_xfer_listener **listener_out)
 {
@@ -199,6 +206,7 @@ static uint32_t listener_half_cnt(const struct spw_xfer_listener *l,
 	return n;
 }
 
+/* Limited, since strangers choose how often it happens. */
 static void listener_refuse(struct spw_xfer *x, const char *whom, const char *why)
 {
 	spw_log_limited(&x->limit, SPW_LOG_WARN, "xfer: %s was turned away: %s", whom, why);
@@ -255,6 +263,7 @@ static void listener_pause(struct spw_xfer_listener *l, int listen_fd, int error
 	listener_watch_all(l, 0);
 }
 
+/* ACCEPT_MAX: a flood leaves the thread its turn. */
 static void listener_accept(struct spw_xfer_listener *l, int listen_fd, uint64_t now_ms)
 {
 	struct sockaddr_in6 from;
@@ -282,6 +291,7 @@ void xfer_listener_turn(struct spw_xfer_listener *l, uint64_t now_ms, bool heard
 
 /* ---- the caller's side ---- */
 
+/* Advances the endpoint by a turn, so that calling it again and again is enough to be connected. */
 int spw_xfer_accept(struct spw_xfer_listener *listener, struct spw_xfer_conn **conn_out)
 {
 	struct spw_xfer *x = listener->x;
@@ -301,6 +311,7 @@ int spw_xfer_accept(struct spw_xfer_listener *listener, struct spw_xfer_conn **c
 	return -EAGAIN;
 }
 
+/* A handle without a key, for a listener without one. */
 int spw_xfer_handle_parse(const char *text, struct spw_xfer_handle *handle_out)
 {
 	struct xfer_address at = {.addr_cnt = 1};
@@ -311,6 +322,7 @@ int spw_xfer_handle_parse(const char *text, struct spw_xfer_handle *handle_out)
 	return rc;
 }
 
+/* Returns: -EAGAIN: later turns go on; or why it cannot begin. */
 static int connect_start(struct spw_xfer *x, const struct spw_xfer_handle *handle,
 			 struct spw_xfer_conn **conn)
 {
@@ -327,6 +339,7 @@ static int connect_start(struct spw_xfer *x, const struct spw_xfer_handle *handl
 	return -EAGAIN;
 }
 
+/* A failed connection is freed here, after its reason was reported. */
 int spw_xfer_connect(struct spw_xfer *x, const struct spw_xfer_handle *handle,
 		     struct spw_xfer_conn **conn)
 {

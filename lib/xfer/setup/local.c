@@ -4,6 +4,8 @@
  * What the interfaces of this machine say of an address: the prefix of its subnet, and whether it
  * is on a link of ours. IPv4 is mapped (RFC 4291 2.5.5.2), and so are prefixes: 10.0.0.1/24 has 120
  * bits.
+ * Called at open for the rails' own addresses, by listen.c, and by dial.c for the peer's. The list
+ * of interfaces is read anew each time: it changes while a program runs.
  */
 #include <ifaddrs.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 
 #define MAPPED_BITS 96u
 
+/* Masks are contiguous, so their bits are counted. */
 static uint32_t local_ones(const uint8_t *mask, size_t bytes)
 {
 	uint32_t n = 0;
@@ -68,6 +71,7 @@ uint32_t xfer_local_prefix(const uint8_t gid[16])
 	return local_longest(gid, true);
 }
 
+/* Link-local subnets count: the peer may be on that cable. */
 bool xfer_local_reaches(const struct in6_addr *ip)
 {
 	return local_longest(ip->s6_addr, false) > 0;

@@ -12,6 +12,9 @@
  * attempts of one pair double, up to WAIT_MAX_MS; without any rail up to WAIT_BARE_MS, because the
  * connection waits too. A pair that was never tried is tried at once, and so is all when a link
  * comes up. Rails are as many as the first matching has, until the connection ends.
+ *
+ * Called by exchange.c (start), conn.c (turn, RAIL frames, report), rail.c and fail.c (an attempt
+ * ended) and endpoint.c (a link is up). The server only checks what the client names.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -32,6 +35,7 @@ static uint32_t round_failed(const struct xfer_rail *rail)
 	return rail->conn->pairs.failed[rail->dev_idx][rail->peer_idx];
 }
 
+/* A rail that was up keeps its pair for some attempts: the cable may only have been unplugged. */
 static bool keeps_pair(const struct xfer_rail *rail)
 {
 	return rail->state != XFER_OFF || (rail->proven && round_failed(rail) < KEEP);
@@ -93,6 +97,7 @@ static struct xfer_rail *next_rail(struct spw_xfer_conn *conn, uint32_t *at)
 	return NULL;
 }
 
+/* Rails that keep their pair are left alone, so that a new matching disturbs no messages. */
 static void round_choose(struct spw_xfer_conn *conn)
 {
 	int8_t theirs[SPW_XFER_RAIL_MAX];
@@ -115,6 +120,7 @@ static void round_choose(struct spw_xfer_conn *conn)
 		rail->paired = false;
 }
 
+/* The server's rails are made when their RAIL frames come (xfer_round_on_rail). */
 void xfer_round_start(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	int8_t theirs[SPW_XFER_RAIL_MAX];
@@ -140,6 +146,7 @@ void xfer_round_turn(struct spw_xfer_conn *conn, uint64_t now_ms SPW_UNUSED)
 
 /* ---- attempts ---- */
 
+/* Only the client chooses again, and only after an attempt that both sides know of. */
 void xfer_round_ended(struct xfer_rail *rail, bool counts, uint64_t now_ms)
 {
 	rail->ended_ms = now_ms;
@@ -149,6 +156,8 @@ void xfer_round_ended(struct xfer_rail *rail, bool counts, uint64_t now_ms)
 	rail->conn->rechoose |= !rail->paired;
 }
 
+/* Doubling begins with the second failure. A pair that worked is tried again after
+ * SPW_XFER_REJOIN_MS. */
 static uint64_t wait_ms(const struct xfer_rail *rail)
 {
 	const uint32_t n = round_failed(rail);
@@ -187,6 +196,8 @@ bool xfer_round_is_settled(const struct spw_xfer_conn *conn)
 
 /* ---- the server ---- */
 
+/* At the client the devices must be those that it named; at the server no other rail may use them.
+ */
 bool xfer_round_on_rail(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 {
 	const uint32_t mine = conn->is_client ? f->rail.client_dev : f->rail.peer_dev;
@@ -256,6 +267,7 @@ static const char *why_left(const struct spw_xfer_conn *conn, uint32_t dev)
 	return "the peer has no device left for it";
 }
 
+/* NULL: no rail of this connection uses the device. */
 static const struct xfer_rail *round_rail_of(const struct spw_xfer_conn *conn, uint32_t dev)
 {
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
