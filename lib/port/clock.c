@@ -20,6 +20,7 @@
  * ms if idle. */
 #define FIRST_READS 5000u
 
+/* -ETIME: the clock has not moved since the last reading; the caller tries again. */
 int spw_port_clock_pair(struct spw_clock_feed *feed, struct spw_port *port,
 			const struct spw_tsc *tsc)
 {
@@ -34,6 +35,7 @@ int spw_port_clock_pair(struct spw_clock_feed *feed, struct spw_port *port,
 	return 0;
 }
 
+/* Errors: of the map only. A clock that cannot be read is a warning, and the feed stays off. */
 int spw_port_clock_open(struct spw_clock_feed *feed_out, struct spw_port *port,
 			const struct spw_tsc *tsc)
 {

@@ -2,6 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The part of mode=eth that needs no queue (eth_port.h). Called by mlx5/eth and verbs/eth.
+ *
+ *   open    link, use of the interface, control thread, caps      the driver has opened the device
+ *   loop    the litmus: a rule that leads own frames to one queue
+ *   start   loop ends ─► base of the counters ─► flow rules       the driver has its queues ready
+ *   stop    control thread ─► loop, flow rules                    the queues stop afterwards
+ *
+ * Thread: setup, except port_eth_steer after a recovery (owner, under dev->lock) and stat (any).
  */
 #include "port/eth_port.h"
 
@@ -28,6 +35,7 @@ static void port_eth_fill_caps(struct port_eth *pe, uint32_t mtu)
 	rdma_eth_mac(pe->dev, pe->base.caps.mac);
 }
 
+/* The keys of flow rules were parsed before. On an error the driver calls port_eth_close. */
 int port_eth_open(struct rdma_dev *dev, uint64_t mtu, struct port_eth *pe)
 {
 	const struct rdma_ctl_client client = {.async = rdma_side_async};
@@ -41,6 +49,7 @@ int port_eth_open(struct rdma_dev *dev, uint64_t mtu, struct port_eth *pe)
 	return rc;
 }
 
+/* Fine without an open. */
 void port_eth_close(struct port_eth *pe)
 {
 	rdma_ctl_close(pe->ctl);
@@ -63,6 +72,7 @@ int port_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t
 				   uncertainty_ns_out);
 }
 
+/* Returns: how many frames the loop takes at once. */
 int port_eth_loop(struct port_eth *pe, uint16_t queue, uint8_t *head_out)
 {
 	int rc = rdma_loop_make(pe->dev, pe->wq[queue], SPW_PORT_LOOP_TYPE, &pe->loop, head_out);
@@ -85,6 +95,7 @@ int port_eth_start(struct port_eth *pe)
 	return port_eth_steer(pe);
 }
 
+/* The control thread ends first: no event reaches a queue that is taken down. */
 void port_eth_stop(struct port_eth *pe)
 {
 	pe->started = false;
@@ -93,6 +104,7 @@ void port_eth_stop(struct port_eth *pe)
 	rdma_steer_down(&pe->steer);
 }
 
+/* by_cqe: frames that the queues' CQEs report as missed. */
 void port_eth_stat(struct port_eth *pe, uint64_t by_cqe, struct spw_port_stat *stat)
 {
 	uint64_t counted = 0;

@@ -3,6 +3,13 @@
  *
  * The part of mode=rc that needs no queue (peer_port.h). Called by mlx5/rc/port.c and
  * verbs/rc/port.c.
+ *
+ *   parse   keys ─► conf (lib/peer), before any device is opened
+ *   open    GID, MTU ─► spw_peer_conn_open ─► caps                the driver has opened the device
+ *   loop    the litmus: the first peer of a queue is connected to itself (peer_loop.c)
+ *   start   bases of the counters ─► spw_peer_conn_start: control thread, listener, connections
+ *
+ * The driver has the queues: objects, bursts, recovery. Thread: setup, except stat (any).
  */
 #include "port/peer_port.h"
 
@@ -26,6 +33,7 @@ int port_peers_parse(const struct spw_port_spec *spec, const char *const *known,
 	return rc;
 }
 
+/* A queue without a peer would never receive, so there are at most as many as peers. */
 static void port_peers_fill_caps(struct port_peers *pp, uint32_t mtu)
 {
 	pp->base.caps = (struct spw_port_caps){
@@ -64,6 +72,7 @@ int port_peers_open(const struct spw_port_spec *spec, struct rdma_dev *dev,
 	return rc;
 }
 
+/* The secret is overwritten. */
 void port_peers_close(struct port_peers *pp)
 {
 	spw_peer_conn_close(pp->conn);
@@ -84,6 +93,7 @@ int port_peers_loop(struct port_peers *pp, uint16_t queue, uint8_t *head_out)
 	return port_peer_loop(pp->conn, queue, &pp->base.queue[queue]);
 }
 
+/* Idempotent. The peer is down afterwards, as before. */
 int port_peers_loop_end(struct port_peers *pp)
 {
 	uint16_t i = pp->loop;

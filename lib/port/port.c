@@ -8,6 +8,14 @@
  * driver's table into the port, and the calls below go through it, with the port's name put in
  * front of an error. The data path does not pass here: queue->rx_burst and its neighbours are the
  * driver's own functions.
+ *
+ *   spw_port_open        text's driver ─► driver->open: the port, with driver and caps filled in
+ *   spw_port_queue_setup caps checked against pool and ring ─► driver->queue_setup: burst functions
+ *   spw_port_start       every queue set up? ─► driver->start
+ *   stat, slots          zeroed ─► driver fills in what it counts
+ *
+ * Callers: lib/topo, the programs, and the interposers fault and rails for the ports behind them. A
+ * call that a driver does not have is NULL in its table; what then happens is here.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,6 +59,7 @@ const char *port_driver_name(uint32_t idx)
 	return driver_table[idx]->name;
 }
 
+/* For messages and the usage; valid in this thread until its next call. */
 const char *spw_port_driver_names(void)
 {
 	static _Thread_local char names[128];
@@ -76,6 +85,7 @@ const char *spw_port_err_name(enum spw_port_err err)
 	return SPW_ENUM_NAME(word, err);
 }
 
+/* An unknown driver needs nothing: spw_port_open reports it. */
 int spw_port_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	const struct spw_port_driver *driver = port_driver_find(spec->driver);
@@ -159,6 +169,7 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 	return rc ? spw_err_ctx(rc, "port %s, queue %u", port->name, queue) : 0;
 }
 
+/* After queue_setup: the driver replaces the burst function by one that keeps. */
 int spw_port_raw_keep(struct spw_port *port, uint16_t queue)
 {
 	if (!port->driver->raw_keep)
@@ -174,6 +185,7 @@ int spw_port_sent_keep(struct spw_port *port, uint16_t queue, const struct spw_p
 	return port->driver->sent_keep(port, queue, sent_out);
 }
 
+/* Lcores poll every queue from the start on. */
 static int port_check_queues(const struct spw_port *port)
 {
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
@@ -182,6 +194,7 @@ static int port_check_queues(const struct spw_port *port)
 	return 0;
 }
 
+/* The litmus only; the driver ends the loop at start. */
 int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	int rc = port_check_queues(port);
@@ -208,6 +221,7 @@ int spw_port_stop(struct spw_port *port)
 	return rc ? spw_err_ctx(rc, "port %s: stop", port->name) : 0;
 }
 
+/* A driver adds to zeros: what it does not count stays 0 and unknown. */
 void spw_port_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 {
 	memset(stat_out, 0, sizeof(*stat_out));
@@ -219,6 +233,7 @@ uint32_t spw_port_rails(struct spw_port *port, struct spw_port_rail *rail_out)
 	return port->driver->rails ? port->driver->rails(port, rail_out) : 0;
 }
 
+/* Exact only while the queue's owner is outside of a burst. */
 void spw_port_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots_out)
 {
 	memset(slots_out, 0, sizeof(*slots_out));

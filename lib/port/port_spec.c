@@ -2,6 +2,15 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * "DRIVER:DEVICE[,key=value]..." -> struct spw_port_spec.
+ *
+ *   text   ethdev:net_memif0,role=client,id=3
+ *          ──────                               driver
+ *                 ──────────                    device
+ *                            ────────────────   keys: strings in store, at the same offsets
+ *
+ * Pure but for the hint to a device that exists (access(2)). Called by lib/conf, spinwire-gen, and
+ * by fault and rails for the ports behind them. Only the form is checked: each driver knows its own
+ * keys (spw_port_spec_check_keys of lib/frame).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +21,7 @@
 #include "opt/spw_opt.h"
 #include "port/port.h"
 
-/* meant: "; did you mean ...", or "". */
+/* meant: "; did you mean ...", or "". Positions in the message count from 1. */
 static int port_spec_bad(const char *text, size_t pos, const char *what, const char *meant)
 {
 	return spw_err(EINVAL,
@@ -26,6 +35,7 @@ static const char *port_spec_driver_at(uint32_t idx, const void *arg SPW_UNUSED)
 	return port_driver_name(idx);
 }
 
+/* A name with a slash would leave the folder. */
 static bool port_spec_is_in(const char *folder, const char *name)
 {
 	char path[320];
@@ -54,6 +64,7 @@ static int port_spec_no_driver(const char *text)
 	return port_spec_bad(text, 0, "the driver is not known", meant);
 }
 
+/* Texts appear in messages, logs and JSON, so they are plain ASCII from here on. */
 static int port_spec_check_text(const char *text)
 {
 	size_t n = strlen(text);
@@ -67,6 +78,7 @@ static int port_spec_check_text(const char *text)
 	return 0;
 }
 
+/* *pos_out: behind the driver and its colon. */
 static int port_spec_take_driver(struct spw_port_spec *spec, size_t *pos_out)
 {
 	const char *colon = strchr(spec->text, ':');
@@ -109,6 +121,7 @@ static int port_spec_take_arg(struct spw_port_spec *spec, size_t pos, size_t end
 	return 0;
 }
 
+/* The device is what comes first and has no '='. On an error *spec_out is of no use. */
 int spw_port_spec_parse(const char *text, struct spw_port_spec *spec_out)
 {
 	struct spw_port_spec *spec = spec_out;

@@ -4,6 +4,13 @@
  * The thread that writes a capture's file: drains each queue's ring in turn, translates stamps to
  * ns since 1970, and sleeps a millisecond when all rings are empty. It reads both clocks it needs
  * again and again: the wall clock once a second, the ports' maps every 20 ms.
+ *
+ *   lcore (capture.c)   entry ─► ring of its queue ─┐
+ *   this thread         ring ─► stamp to wall clock ─► packet block ─► file (lib/pcapng)
+ *   end                 lcores have ended ─► stop (CAP1) ─► drained (CAP2) ─► statistics
+ *
+ * The lcores never wait for it: a full ring is counted there (ring_full), and so are the limit of
+ * the file and a full disk here.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -39,6 +46,7 @@ static void capture_read_nics(struct spw_capture *cap)
 	cap->nic_due_tsc = spw_tsc_now() + spw_tsc_from_ns(&cap->conf.tsc, NIC_MAP_NS);
 }
 
+/* Once before the thread starts, so that the first frames are translated. */
 void capture_clocks_read(struct spw_capture *cap)
 {
 	capture_read_wall(cap);
@@ -105,6 +113,7 @@ static bool capture_drain(struct spw_capture *cap, uint32_t i)
 	return cnt != 0;
 }
 
+/* Returns: whether there was anything, so that the thread does not sleep while frames come. */
 static bool capture_drain_all(struct spw_capture *cap)
 {
 	bool any = false;
@@ -124,6 +133,7 @@ static void capture_report_disk(struct spw_capture *cap, int rc)
 	cap->disk_reported = true;
 }
 
+/* After stop no lcore writes: what is found then is all. */
 void *capture_writer_main(void *arg)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};

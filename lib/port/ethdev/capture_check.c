@@ -7,6 +7,12 @@
  *
  * Formats: draft-ietf-opsawg-pcap (24-byte header, then 16-byte record headers) and
  * draft-ietf-opsawg-pcapng (blocks of type, length, body, length).
+ *
+ *   pcap     head 24 │ record: 16, its third word the length │ bytes │ record ...
+ *   pcapng   block: type, length │ body │ length │ block ...      a section header gives the order
+ *
+ * Called by vdev_check.c for the file that rx_pcap= names. Memory and time are those of the headers
+ * only.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,6 +36,7 @@ struct capture {
 	bool swapped;
 };
 
+/* In the byte order of whoever wrote the file. */
 static uint32_t ethdev_capture_word(const struct capture *c, const uint8_t *p)
 {
 	uint32_t v;
@@ -112,6 +119,7 @@ static int ethdev_capture_walk_pcapng(struct capture *c)
 	return 0;
 }
 
+/* The magic number says which of the two it is, and its byte order. */
 static int ethdev_capture_walk(struct capture *c)
 {
 	uint8_t head[4];
@@ -130,6 +138,7 @@ static int ethdev_capture_walk(struct capture *c)
 	return ethdev_capture_walk_pcap(c);
 }
 
+/* Only regular files are walked. */
 int ethdev_capture_check(const char *path)
 {
 	struct capture c = {.f = fopen(path, "re"), .path = path, .record = 1};

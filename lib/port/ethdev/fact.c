@@ -4,6 +4,15 @@
  * What the ethdev API does not report about a PMD: whether it copies, whether its count of missed
  * frames means anything, when it takes mbufs. The ledger and the report depend on it, so each fact
  * has its source (DPDK v22.11 unless stated otherwise, paths under drivers/net/).
+ *
+ *   rx_copies      each frame is counted as a port copy
+ *   missed_known   else `missed` and `wire` are unknown, and a full ring is in no count
+ *   alloc_on_rx    mbufs are taken in the receive call: the pool need not fill a ring
+ *   resets         a peer that leaves sets the PMD's counts back: stat.c adds up
+ *   any_mtu        the PMD has no MTU of its own, and refuses to set one
+ *
+ * Called by dev.c once the device is known. A new entry needs its source; a PMD that changes in a
+ * later DPDK needs the version in it.
  */
 #include <string.h>
 

@@ -62,6 +62,7 @@ static uint32_t ethdev_sockets_find(const char *netdev, const int *known, uint32
 #define PMD_ASKS false
 #endif
 
+/* netdev is set by vdev_check.c for net_af_packet only, so other PMDs cost nothing here. */
 void ethdev_packet_before(struct ethdev_port *ep)
 {
 	if (ep->netdev[0] && !PMD_ASKS)
@@ -82,6 +83,7 @@ void ethdev_packet_after(struct ethdev_port *ep)
 				 : 0;
 }
 
+/* May be called by any thread: the kernel gives each count to one reader, and they are added up. */
 void ethdev_packet_read(struct ethdev_port *ep)
 {
 	for (uint32_t i = 0; i < spw_thr_load_rlx(&ep->packet_cnt); i++) {
@@ -93,6 +95,7 @@ void ethdev_packet_read(struct ethdev_port *ep)
 	}
 }
 
+/* Before the device stops and closes its sockets: their numbers may be others' afterwards. */
 void ethdev_packet_end(struct ethdev_port *ep)
 {
 	ethdev_packet_read(ep);

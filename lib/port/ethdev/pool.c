@@ -9,6 +9,12 @@
  * The mempool has no list of its own: its operations are spw_pool_get and spw_pool_put, so a slot
  * that the PMD frees is in the pool at once, and the pool's count is the truth for both. got and
  * put count what passes.
+ *
+ *   make    elements whose stride is a power of 2 ─► operations ─► mbufs named in order ─► pinned
+ *   map     region ─► registered with EAL (its first user) ─► mapped for the device's IOMMU
+ *   free    the mempool's own take-down gets nothing: the slots are lib/pool's
+ *
+ * Thread: setup, but for the operations, which the PMD calls in the owner's bursts.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +35,7 @@
 
 /* ---- mempool operations: every slot is free in lib/pool, or out ---- */
 
+/* The pool exists: nothing is made here. */
 static int ethdev_ops_alloc(struct rte_mempool *mp)
 {
 	mp->pool_data = mp->pool_config;
@@ -76,6 +83,7 @@ static int ethdev_ops_enqueue(struct rte_mempool *mp, void *const *obj, unsigned
 	return 0;
 }
 
+/* Sampled: other threads may ask. */
 static unsigned int ethdev_ops_count(const struct rte_mempool *mp)
 {
 	const struct ethdev_queue *q = mp->pool_data;
@@ -164,6 +172,7 @@ static void ethdev_init_mbuf(struct rte_mempool *mp, void *arg, void *obj, unsig
 	rte_mbuf_ext_refcnt_set(info, 1);
 }
 
+/* EAL calls it when the mempool is freed. */
 static void ethdev_free_chunk(struct rte_mempool_memhdr *chunk, void *arg SPW_UNUSED)
 {
 	rte_free(chunk->addr);
@@ -211,6 +220,7 @@ static int ethdev_check_iova(const struct ethdev_queue *q)
 	return 0;
 }
 
+/* On an error all is undone. */
 int ethdev_pool_make(struct ethdev_queue *q, const struct spw_port_queue_conf *conf)
 {
 	struct rte_pktmbuf_pool_private priv = {
@@ -315,6 +325,7 @@ int ethdev_region_map(struct rte_device *device, const struct spw_region *region
 	return rc;
 }
 
+/* The last user ends the registration. */
 void ethdev_region_unmap(struct rte_device *device, const struct spw_region *region)
 {
 	if (rte_eal_iova_mode() == RTE_IOVA_VA)

@@ -139,6 +139,7 @@ static int ethdev_ring_sizes(struct ethdev_port *ep, const struct spw_port_queue
 	return 0;
 }
 
+/* The rings lie on the node that the caller names, if it names one. */
 static int ethdev_queue_rings(struct ethdev_port *ep, struct ethdev_queue *q,
 			      const struct spw_port_queue_conf *conf)
 {
@@ -160,6 +161,7 @@ static int ethdev_queue_rings(struct ethdev_port *ep, struct ethdev_queue *q,
 	return 0;
 }
 
+/* On an error ethdev_close frees what was made. */
 static int ethdev_queue_setup(struct spw_port *port, uint16_t queue,
 			      const struct spw_port_queue_conf *conf)
 {
@@ -200,6 +202,7 @@ static int ethdev_loop(struct spw_port *port, uint16_t queue SPW_UNUSED, uint8_t
 					  "is none to prove");
 }
 
+/* Errors of a PMD are bare numbers: the hint is what we know of this one. */
 static int ethdev_start_failed(const struct ethdev_port *ep, int rc)
 {
 	if (ep->start_hint[0])
@@ -282,6 +285,7 @@ static int ethdev_dev_stop(struct ethdev_port *ep)
 	return rc ? spw_err(-rc, "rte_eth_dev_stop: %s", rte_strerror(-rc)) : 0;
 }
 
+/* Idempotent. The device can be started again, unless it had to be closed for its mbufs. */
 static int ethdev_stop(struct spw_port *port)
 {
 	struct ethdev_port *ep = ethdev_of(port);

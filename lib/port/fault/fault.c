@@ -15,6 +15,11 @@
  *
  * Faults of the second kind begin and end when the loop calls; window[] holds when they really did.
  * Slots that refill_hold keeps are counted as in_rx, so the pool's balance holds.
+ *
+ * Every call passes to the port behind, which has all frames, counters and objects; only the bursts
+ * and the balance of slots (refill_hold) differ. A build has this driver always: it costs nothing
+ * unless it is named. The schedule is per queue, and the owner's; fault_stop reads it after the
+ * lcores have ended.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,6 +41,7 @@
 	"fault_every_us=N, fault_count=N (0: no end), fault_log=FILE, and the keys of the port " \
 	"behind it"
 
+/* One kind of fault for each port; several are several ports, or runs. */
 struct fault_port {
 	struct spw_port base;
 	struct spw_port *inner;
@@ -50,7 +56,8 @@ static const struct spw_enum_word kind_word[] = {SPW_ENUM_WORDS(FAULT)};
 
 /* ---- data path ---- */
 
-/* The next fault is due a period after this one was, but not before this one has ended. */
+/* The next fault is due a period after this one was, but not before this one has ended. Beyond
+ * FAULT_WINDOW_MAX faults go on, without a line in the log. */
 static void fault_note(struct fault_queue *q, uint64_t from, uint64_t to)
 {
 	if (q->window_cnt < FAULT_WINDOW_MAX)
@@ -127,6 +134,7 @@ static void fault_release(void *queue, const uint32_t *slot, uint16_t cnt)
 	q->kept_cnt += cnt;
 }
 
+/* What is refused stays the pipe's: it counts tx_full, as with a full ring. */
 static uint16_t fault_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 {
 	struct fault_queue *q = queue;
@@ -176,6 +184,7 @@ static int fault_inner_spec(const struct spw_port_spec *spec, struct spw_port_sp
 	return spw_port_spec_parse(text, inner_out);
 }
 
+/* The log is tried here, so that a run is not lost to a folder that is not there. */
 static int fault_own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 {
 	static const char *const known[] = {"fault_do", "fault_for_us", "fault_every_us",
@@ -212,6 +221,7 @@ static int fault_own_keys(const struct spw_port_spec *spec, struct fault_port *f
 	return rc;
 }
 
+/* The port behind decides. */
 static int fault_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	struct spw_port_spec inner;
@@ -261,6 +271,7 @@ static void fault_log(const struct fault_port *fp)
 		spw_warn("port %s: fault_log: %s", fp->base.name, spw_err_text());
 }
 
+/* Also undoes a failed open. */
 static void fault_close(struct spw_port *port)
 {
 	struct fault_port *fp = fault_of(port);
@@ -272,6 +283,7 @@ static void fault_close(struct spw_port *port)
 	free(fp);
 }
 
+/* Named after the port behind, as if it stood there itself. */
 static int fault_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		      struct spw_port **port_out)
 {
@@ -331,6 +343,7 @@ static int fault_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+/* The raw completions are the inner queue's; fault_rx empties them while it polls nothing. */
 static int fault_raw_keep(struct spw_port *port, uint16_t queue)
 {
 	struct spw_port *inner = fault_of(port)->inner;
@@ -346,6 +359,7 @@ static int fault_sent_keep(struct spw_port *port, uint16_t queue,
 	return spw_port_sent_keep(fault_of(port)->inner, queue, sent_out);
 }
 
+/* The first fault is one period after the start. */
 static int fault_start(struct spw_port *port)
 {
 	struct fault_port *fp = fault_of(port);
@@ -355,6 +369,7 @@ static int fault_start(struct spw_port *port)
 	return spw_port_start(fp->inner);
 }
 
+/* Slots go back before the port behind counts its own. */
 static int fault_stop(struct spw_port *port)
 {
 	struct fault_port *fp = fault_of(port);

@@ -57,6 +57,7 @@ int mlx5_dev_open(const char *name, struct mlx5_dev *dev)
 	return rc;
 }
 
+/* A zeroed struct is fine. */
 void mlx5_dev_close(struct mlx5_dev *dev)
 {
 	rdma_dev_close(&dev->rdma);

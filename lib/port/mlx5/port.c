@@ -3,7 +3,8 @@
  *
  * mlx5: NVIDIA NICs by direct verbs. Chooses the mode; each mode is a driver of its own behind the
  * one name, and its open puts its own table into the port. Their keys: eth/port.c, and for mode=rc
- * peer/conf.c, which all RDMA drivers share.
+ * peer/conf.c, which all RDMA drivers share. need is asked before EAL starts, so it looks at the
+ * text alone. A build without mlx5dv has no such driver (port.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -24,6 +25,7 @@ static int mlx5_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
+/* mode=eth: CAP_NET_RAW, for as long as the port is open; mode=rc: nothing. */
 static int mlx5_need(const struct spw_port_spec *spec, struct spw_port_need *need)
 {
 	need->caps = rdma_caps(spec);

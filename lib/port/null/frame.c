@@ -6,6 +6,8 @@
  *
  * `bad` spoils exactly one field, the one that a handler must find; everything else stays valid.
  * The CRC is computed bit by bit, since frames are written at set-up, or when one is to be spoiled.
+ * Called by null.c: once for each slot at set-up, and from the receive burst for a frame that must
+ * be bad, or good again after it was bad.
  */
 #include <errno.h>
 #include <string.h>
@@ -36,6 +38,7 @@ static uint32_t null_get16(const uint8_t *p)
 	return (uint32_t)p[0] << 8 | p[1];
 }
 
+/* 0x82f63b78 is the polynomial with its bits reversed. */
 static uint32_t null_crc32c(const uint8_t *p, uint32_t len)
 {
 	uint32_t crc = ~0u;
@@ -106,6 +109,7 @@ static void null_write_payload(uint8_t *p, uint32_t len, uint32_t flow, enum nul
 		p[len - 4 + i] = (uint8_t)(crc >> (8 * i));
 }
 
+/* A short frame is a whole one of which less is lent. */
 uint32_t null_frame_write(uint8_t *dst, uint32_t len, uint32_t flow, enum null_pattern pattern,
 			  enum null_bad bad)
 {

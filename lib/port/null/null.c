@@ -14,6 +14,10 @@
  *
  * One body (null_rx) is instantiated per variant with constant flags. All counters are the owner's;
  * other threads sample them.
+ *
+ *   lib/port/port.c ─► open, set-up (slots written, instance chosen), start, stop
+ *   lcore           ─► null_rx_*, null_release, null_tx, null_lend, null_events
+ *   other threads   ─► null_stat (single-writer counters)
  */
 #include <errno.h>
 #include <stdio.h>
@@ -206,6 +210,7 @@ static struct null_port *null_of(struct spw_port *port)
 	return spw_container_of(port, struct null_port, base);
 }
 
+/* Keys that exclude each other are found here, before anything is allocated for a queue. */
 static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
 {
 	static const char *const keys[] = {"size",    "rate",  "rate_to", "ramp_s",    "count",
@@ -245,6 +250,7 @@ static void null_close(struct spw_port *port)
 	free(np);
 }
 
+/* The counter is calibrated only where a clock is needed: 20 ms. */
 static int null_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		     struct spw_port **port_out)
 {
@@ -350,6 +356,7 @@ static int null_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+/* After a stop the source goes on where it was: frames that were taken are not due again. */
 static int null_start(struct spw_port *port)
 {
 	struct null_port *np = null_of(port);
@@ -372,6 +379,7 @@ static int null_stop(struct spw_port *port)
 	return 0;
 }
 
+/* After stop, what was due and not taken has been lost: it counts as flushed. */
 static void null_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct null_port *np = null_of(port);
@@ -396,6 +404,7 @@ static void null_stat(struct spw_port *port, struct spw_port_stat *stat)
 	}
 }
 
+/* All slots that are not lent are in the pool: there is no device to hold any. */
 static void null_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
 	const struct null_queue *q = &null_of(port)->queue[queue];

@@ -2,17 +2,21 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The steps of an open-loop source's rate, all computed at set-up.
+ * Called by null.c at set-up and start; the data path only evaluates what is here (null_rate_due
+ * and null_rate_when of rate.h). Ratios become multiplications, since a burst makes no division.
  */
 #include <errno.h>
 
 #include "base/spw_err.h"
 #include "port/null/rate.h"
 
+/* Towards last by a factor of two, and never beyond it. */
 static uint64_t null_rate_next_rate(uint64_t rate, uint64_t last)
 {
 	return rate < last ? SPW_MIN(rate * 2, last) : SPW_MAX(rate / 2, last);
 }
 
+/* At most NULL_STEPS_MAX: the limits of rate= and NULL_RATE_MIN bound it. */
 static uint32_t null_rate_steps_of(uint64_t rate, uint64_t last)
 {
 	uint32_t cnt = 1;
@@ -29,6 +33,7 @@ static int null_rate_step_make(uint64_t tick_hz, uint64_t rate, struct null_step
 	return rc ? rc : spw_time_scale_make(rate, tick_hz, &s->frame_to_tick);
 }
 
+/* The last step has no end. Errors: -ERANGE: a rate below what spw_time_scale_make takes. */
 int null_rate_make(uint64_t tick_hz, uint64_t first, uint64_t last, uint64_t ramp_ticks,
 		   struct null_rate *r)
 {

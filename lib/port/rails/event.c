@@ -4,9 +4,9 @@
  * Events of the rails, as events of one port. A rail's link, its peer or its device may go while
  * the others carry on; only the last one is the port's own.
  *
- *   rails that are up   1 of 2 goes   the last goes             one returns
- *   event               RAIL_DOWN     LINK_DOWN or PEER_DOWN,   LINK_UP or PEER_UP if there was
- * none, DEVICE_GONE if all left   else RAIL_UP
+ *   one of several goes   RAIL_DOWN
+ *   the last one goes     LINK_DOWN or PEER_DOWN; DEVICE_GONE once all devices are gone
+ *   one returns           LINK_UP or PEER_UP if there was none, else RAIL_UP
  *
  * At start the port is up when all rails are, so that a source which waits for the link begins with
  * every rail. Each text begins with the rail's name.

@@ -5,6 +5,13 @@
  * on every rail, and what the rails need or can do is joined here. Called by lib/port/port.c.
  *
  * Stamps. The rails' clocks differ, so frames go without NIC stamps (caps.nic_clock_hz is 0).
+ *
+ *   open      rails_spec_parse ─► spw_port_open of each ─► do they fit together? ─► tables, caps
+ *   set-up    each rail gets its part of the pool ─► window (window.c) ─► bursts (rx.c, tx.c)
+ *   start     rail by rail                 stop   parked frames returned ─► rail by rail
+ *   counts    of the wire: the rails'; of what was lent: rails' own
+ *
+ * Thread: setup; stat and rails: any; slots: the owner, or after stop.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +28,9 @@
 
 /* ---- open ---- */
 
-/* The buckets of rails that are down go to the others in turn. */
+/* The buckets of rails that are down go to the others in turn. For each mask of rails that are up:
+ * the rail of each bucket of flows, and the next rail for frames that are spread one by one. So a
+ * burst looks up, and divides nothing. */
 static void rails_tables_fill(struct rails_port *rp)
 {
 	const uint32_t cnt = rp->conf.rail_cnt;
@@ -66,6 +75,7 @@ static int rails_check_pair(const struct spw_port *a, const struct spw_port *b)
 	return 0;
 }
 
+/* Each pair is checked: one that differs is named together with one that it differs from. */
 static int rails_check_rails(const struct rails_port *rp)
 {
 	int rc = 0;
@@ -115,6 +125,7 @@ static void rails_name_join(struct rails_port *rp)
 				      rp->rail[r]->name);
 }
 
+/* The need of all rails together. */
 static int rails_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	struct rails_conf conf;
@@ -133,6 +144,7 @@ static int rails_need(const struct spw_port_spec *spec, struct spw_port_need *ne
 	return rc;
 }
 
+/* Parked frames go back to their rails before those close; also undoes a failed open. */
 static void rails_close(struct spw_port *port)
 {
 	struct rails_port *rp = rails_of(port);
@@ -149,6 +161,7 @@ static void rails_close(struct spw_port *port)
 	free(rp);
 }
 
+/* Takes 20 ms (spw_tsc_calibrate). */
 static int rails_wait_scale(struct rails_port *rp)
 {
 	struct spw_tsc tsc;
@@ -158,6 +171,8 @@ static int rails_wait_scale(struct rails_port *rp)
 	return rc;
 }
 
+/* The port is created with the rails' own index, so that descriptors of all rails name this port.
+ */
 static int rails_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		      struct spw_port **port_out)
 {
@@ -195,6 +210,7 @@ static int rails_region_attach(struct spw_port *port, const struct spw_region *r
 	return rc;
 }
 
+/* Only a part of the slots may be parked: a gap must not take all of them from the rails. */
 static int rails_window_make(struct rails_queue *q, const struct rails_conf *conf,
 			     uint32_t slot_cnt)
 {
@@ -209,6 +225,7 @@ static int rails_window_make(struct rails_queue *q, const struct rails_conf *con
 	return rails_window_init(&q->window, &wc);
 }
 
+/* A rail may reserve slots of its own part only; all rails get and put slots of the one pool. */
 static int rails_rail_setup(struct rails_queue *q, uint32_t r,
 			    const struct spw_port_queue_conf *conf)
 {
@@ -257,6 +274,7 @@ static int rails_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+/* On an error the rails before it are started already: stop ends them. */
 static int rails_start(struct spw_port *port)
 {
 	struct rails_port *rp = rails_of(port);
@@ -267,7 +285,8 @@ static int rails_start(struct spw_port *port)
 	return rc;
 }
 
-/* Parked frames are lent to rails: they are returned before the rails stop. */
+/* Parked frames are lent to rails: they are returned before the rails stop. All rails are stopped,
+ * also after an error; the first one is returned. */
 static int rails_stop(struct spw_port *port)
 {
 	struct rails_port *rp = rails_of(port);
@@ -303,6 +322,7 @@ static void rails_rail_add(struct spw_port_stat *sum, const struct spw_port_stat
 		sum->err[i] += rail->err[i];
 }
 
+/* What rails received and did not lend counts as dropped here, by reason. */
 static void rails_queue_add(const struct rails_queue *q, struct spw_port_stat *sum)
 {
 	const struct rails_window_stat *w = &q->window.stat;
@@ -347,6 +367,7 @@ static uint64_t rails_apart(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
+/* What a rail counted itself against what was polled of it; 0 if they agree. */
 static uint64_t rails_residual_of(const struct spw_port_rail *rail)
 {
 	const struct spw_port_stat *stat = &rail->stat;

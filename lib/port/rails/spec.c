@@ -4,6 +4,12 @@
  * "rails:PORT+PORT...": each PORT is a whole specification with its own keys, so a rail may be any
  * driver, or an interposer in front of one. Keys that begin with rails_ belong to rails itself,
  * wherever they stand; a rail's specification has no '+' in it.
+ *
+ *   rails:mlx5:a,mode=eth,rails_order=flow+mlx5:b,mode=eth
+ *         └── rail 0 ───┘ └─── own ──────┘ └── rail 1 ───┘
+ *
+ * Called by port.c of this folder for need and for open. Rails are parsed by spw_port_spec_parse
+ * again, so an error of one names its own text.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +21,7 @@
 #define WINDOW_DFLT  512u
 #define WAIT_US_DFLT 1000u
 
+/* Own keys are checked through a specification of the driver null, which has keys only. */
 static int rails_own_keys(const struct spw_port_spec *own, struct rails_conf *conf)
 {
 	static const char *const known[] = {"rails_order", "rails_spread", "rails_window",
@@ -42,7 +49,8 @@ static int rails_own_keys(const struct spw_port_spec *own, struct rails_conf *co
 	return rc;
 }
 
-/* Appends one item, "key=value" or the beginning of a rail, to the text it belongs to. */
+/* Appends one item, "key=value" or the beginning of a rail, to the text it belongs to. Nothing is
+ * cut: each text is shorter than the one that its items come from. */
 static void rails_spec_append(char *text, const char *item, size_t len, const char *sep)
 {
 	const size_t n = strlen(text);
@@ -75,6 +83,7 @@ static int rails_check_count(uint32_t cnt)
 	return spw_err(EINVAL, "%u rail%s: use %s", cnt, cnt == 1 ? "" : "s", RAILS_USAGE);
 }
 
+/* conf_out->rail[] is complete only if this succeeds. */
 int rails_spec_parse(const struct spw_port_spec *spec, struct rails_conf *conf_out)
 {
 	const char *text = spec->text + strcspn(spec->text, ":,");

@@ -3,6 +3,8 @@
  *
  * verbs: any RDMA device through libibverbs. Chooses the driver of the mode; port.c of the library
  * finds it by name.
+ * need is asked before EAL starts, so it looks at the text alone. Each mode has a table of its own,
+ * which its open puts into the port; all later calls go through that one.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,6 +29,7 @@ static int verbs_open(const struct spw_port_spec *spec, uint16_t index, uint16_t
 	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
+/* mode=eth: CAP_NET_RAW, for as long as the port is open; mode=rc: nothing. */
 static int verbs_need(const struct spw_port_spec *spec, struct spw_port_need *need)
 {
 	need->caps = rdma_caps(spec);

@@ -8,6 +8,11 @@
  * reaches a queue that is not ready. The litmus may have brought up the queues before
  * (mlx5_eth_loop). stop gives the device 200 ms to send what was posted.
  *
+ *   open    keys ─► device (dev.c) ─► port_eth_open: link, use, control thread, caps
+ *   set-up  plan (plan.c) ─► objects (obj.c) ─► queue over their memory (queue.c) ─► variants
+ *   start   WQ to RDY, QP to RTS, receives posted ─► flow rules
+ *   stop    flow rules ─► sends complete ─► WQ, QP to RESET ─► what arrived counted, slots returned
+ *
  * A new key is a word of `known` and of USAGE, a line of mlx5_eth_check_spec, a word of the usage
  * in mlx5/port.c, and a row of docs/070; keys of flow rules are in rdma/flow.c, for all drivers.
  */
@@ -46,6 +51,7 @@ static void mlx5_eth_choose_inline(const struct spw_port_spec *spec, struct mlx5
 		dev->wants_inline = text[0] == '1';
 }
 
+/* All that can be checked without the device comes first, so its message does too. */
 static int mlx5_eth_check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep,
 			       uint64_t *mtu_out)
 {
@@ -82,6 +88,7 @@ static void mlx5_eth_close(struct spw_port *port)
 	free(ep);
 }
 
+/* With inline headers the CPU reads the first bytes of each frame to send: no GPU memory then. */
 int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		  struct spw_port **port_out)
 {
@@ -241,6 +248,7 @@ static int mlx5_eth_queues_start(struct mlx5_eth_port *ep)
 	return rc;
 }
 
+/* The queues run from here on; start only adds the rules. */
 static int mlx5_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
@@ -295,6 +303,7 @@ static int mlx5_eth_queue_stop(struct mlx5_eth_queue_ctl *eq)
 	return rc ? rc : rc_tx;
 }
 
+/* Idempotent; also called by close. All queues are stopped, and the first error is returned. */
 static int mlx5_eth_stop(struct spw_port *port)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
@@ -313,6 +322,7 @@ static int mlx5_eth_stop(struct spw_port *port)
 
 /* ---- counters ---- */
 
+/* Bursts go on meanwhile: counters are sampled one by one. */
 static void mlx5_eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);

@@ -7,6 +7,15 @@
  * Slots. A cyclic queue takes slots from the pool as it posts. A striding queue takes the whole
  * pool at set-up, cuts it into groups (one per WQE), and keeps them on its own stack of free
  * groups.
+ *
+ *   conf: memory of CQ, RQ, SQ (obj.c), pool, flags
+ *     ─► shape checked ─► pointers, masks, shifts ─► tables of slots ─► constant fields of WQEs
+ *   arm      receives posted                          disarm   slots returned; lent ones follow
+ *   attach   the same queue over new objects          fini     tables freed
+ *
+ *   striding   pool ─► groups of 2^group_log2 slots ─┬─ posted: one WQE each
+ *                                                    ├─ free: on the stack group_free
+ *                                                    └─ spare: cut into single slots to lend
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -42,6 +51,8 @@ static int mlx5_eth_check_striding(const struct mlx5_eth_queue_conf *conf)
 	return 0;
 }
 
+/* The bursts rely on all of this and check nothing of it: rings are powers of 2, and the CQ never
+ * overruns. */
 static int mlx5_eth_check_shape(const struct mlx5_eth_queue_conf *conf)
 {
 	int rc = mlx5_eth_check_ring("completion queue", conf->cq.cnt, 1u << 22);
@@ -75,6 +86,7 @@ static int mlx5_eth_check_shape(const struct mlx5_eth_queue_conf *conf)
 
 /* ---- set-up ---- */
 
+/* Where the ring lies now; after re-creation it may lie elsewhere. */
 static void mlx5_eth_lay_rx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 			    const struct mlx5_rqmem *rq)
 {
@@ -89,6 +101,7 @@ static void mlx5_eth_lay_rx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *c
 	q->rq_lkey = rq->lkey;
 }
 
+/* Beyond mlx5_eth_lay_rx it sets what re-creation of the objects does not change. */
 static void mlx5_eth_init_rx(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_conf *conf)
 {
 	bool striding = conf->flags & MLX5_F_STRIDING;
@@ -120,6 +133,7 @@ static void mlx5_eth_init_wqes(struct mlx5_eth_queue *q)
 	}
 }
 
+/* A CQ without a doorbell record that counts gets a word of ours, so a burst stores in any case. */
 static void mlx5_eth_lay_tx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 			    const struct mlx5_sqmem *sq)
 {
@@ -139,6 +153,7 @@ static void mlx5_eth_lay_tx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *c
 	q->bf_off = 0;
 }
 
+/* cq_new: its entries are of no lap yet, so the index begins at 0. Slots were returned before. */
 int mlx5_eth_rx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 		       const struct mlx5_rqmem *rq, bool cq_new)
 {
@@ -153,6 +168,7 @@ int mlx5_eth_rx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 	return 0;
 }
 
+/* As mlx5_eth_rx_attach, for the send queue. */
 int mlx5_eth_tx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 		       const struct mlx5_sqmem *sq, bool cq_new)
 {
@@ -213,6 +229,7 @@ static int mlx5_eth_take_groups(struct mlx5_eth_queue *q)
 	return 0;
 }
 
+/* On an error all is undone, slots included. */
 int mlx5_eth_queue_init(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_conf *conf)
 {
 	int rc = mlx5_eth_check_shape(conf);
@@ -237,6 +254,7 @@ int mlx5_eth_queue_init(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_co
 	return 0;
 }
 
+/* Posts what the ring takes; the WQ is in RDY. */
 void mlx5_eth_queue_arm(struct mlx5_eth_queue *q)
 {
 	mlx5_eth_refill(q);
@@ -244,7 +262,8 @@ void mlx5_eth_queue_arm(struct mlx5_eth_queue *q)
 
 /* ---- slots ---- */
 
-/* Of the WQE in progress only the strides that were not consumed yet. */
+/* Of the WQE in progress only the strides that were not consumed yet. Consumed ones are lent, and
+ * return one by one. */
 static void mlx5_eth_recycle_strides(struct mlx5_eth_queue *q)
 {
 	const uint32_t strides = 1u << q->group_log2;
@@ -265,6 +284,7 @@ void mlx5_eth_rx_recycle(struct mlx5_eth_queue *q)
 	q->rq_ci = q->rq_pi = q->stride_pos = 0;
 }
 
+/* What was posted and not completed was perhaps sent: it counts as flushed. */
 void mlx5_eth_tx_recycle(struct mlx5_eth_queue *q)
 {
 	const uint32_t flushed = q->sq_pi - q->sq_ci;
@@ -300,6 +320,7 @@ static void mlx5_eth_groups_disband(struct mlx5_eth_queue *q)
 	}
 }
 
+/* The device touches no slot any more. Fine on a queue that was never set up. */
 void mlx5_eth_queue_disarm(struct mlx5_eth_queue *q)
 {
 	if (!q->slot_of)
@@ -311,6 +332,7 @@ void mlx5_eth_queue_disarm(struct mlx5_eth_queue *q)
 		mlx5_eth_groups_disband(q);
 }
 
+/* Groups whose last strides were released since go back to the pool here. */
 void mlx5_eth_queue_fini(struct mlx5_eth_queue *q)
 {
 	if (q->group_free)
@@ -350,6 +372,7 @@ void mlx5_eth_queue_slots(const struct mlx5_eth_queue *q, struct spw_port_slots 
 
 /* ---- empty slots ---- */
 
+/* Empty slots for messages that this side starts; they return by release or transmit. */
 uint16_t mlx5_eth_lend_cyclic(void *vq, uint32_t *slot, uint16_t cnt)
 {
 	struct mlx5_eth_queue *q = vq;

@@ -7,9 +7,13 @@
  * same way, until the QP is drained and can be reset (turn.c).
  *
  * Called by rx.c and tx.c when a CQE is not plain, and by turn.c and recover.c.
+ *
+ *   CQE not plain ─► rx_odd, tx_odd ─► counted, slots returned ─► mlx5_rc_break: BROKEN
+ *   BROKEN        ─► turn.c, lib/peer: QP to ERR ─► flush CQEs, likewise ─► drained ─► reset
  */
 #include "port/mlx5/rc/inline.h"
 
+/* Messages that waited and are longer than the peer takes; max 0: all of them. */
 void mlx5_rc_wait_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t max)
 {
 	uint32_t kept = p->wait_ci, cnt;
@@ -28,6 +32,7 @@ void mlx5_rc_wait_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32
 	spw_thr_count(&q->stat.tx_flushed, cnt);
 }
 
+/* Idempotent. With limit = used no message may go, so the burst needs no test of its own. */
 void mlx5_rc_break(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t syndrome)
 {
 	if (!mlx5_rc_is_live(p))
@@ -61,6 +66,7 @@ static bool mlx5_rc_rx_is_unread(const struct mlx5_rc_queue *q, const struct mlx
 	return false;
 }
 
+/* As mlx5_rc_rx_is_unread, for the send CQ, which has no compressed sessions. */
 static bool mlx5_rc_tx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
 	for (uint32_t ci = q->tx_cq_ci; ci - q->tx_cq_ci <= q->tx_cq_mask; ci++) {
@@ -151,6 +157,7 @@ static bool mlx5_rc_rx_is_odd(const struct mlx5_rc_queue *q, const uint8_t *cqe)
 	return !(q->flags & MLX5_RC_COMPRESSED && mlx5_rc_session_cnt(q, q->cq_ci));
 }
 
+/* At most a burst of them, so that one peer's flush delays the others by no more. */
 void mlx5_rc_rx_odd(struct mlx5_rc_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
@@ -177,6 +184,7 @@ static void mlx5_rc_tx_error(struct mlx5_rc_queue *q, const uint8_t *cqe)
 	mlx5_rc_break(q, p, syndrome);
 }
 
+/* Stops at a CQE that a burst takes. */
 void mlx5_rc_tx_odd(struct mlx5_rc_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
@@ -195,6 +203,7 @@ void mlx5_rc_tx_odd(struct mlx5_rc_queue *q)
 
 /* ---- slots ---- */
 
+/* Counts as flushed: nobody knows whether it arrived. */
 void mlx5_rc_tx_lost(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t end)
 {
 	for (; p->sq_ci != end; p->sq_ci++) {
@@ -208,6 +217,7 @@ void mlx5_rc_tx_lost(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t e
 	}
 }
 
+/* The QP is in RESET, or gone: no device touches the slots. */
 void mlx5_rc_reset(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	mlx5_rc_wait_return(q, p, 0);

@@ -12,6 +12,14 @@
  *
  * One doorbell per peer and burst. Only the last message of a peer in a burst is signaled; its
  * completion returns all slots up to its WQE. Orderings: M2 to M4 of eth/queue.h.
+ *
+ *   tx_burst   reap ─► each message: may it go? ─┬─ yes: WQE (tx_build)
+ *                                                ├─ later: in the peer's ring of waiting ones
+ *                                                └─ no: refused (no_credit)
+ *              ─► per peer: the last one signaled, one doorbell
+ *   credits    mlx5_rc_grant: a list of slots (WRITE), then a message with their cumulative count
+ *
+ * MLX5_RC_SQ_RESERVE entries of each send queue are for credits only.
  */
 #include <string.h>
 
@@ -75,6 +83,8 @@ SPW_INLINE void mlx5_rc_tx_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *
 	spw_thr_count(&q->stat.tx_bytes, bytes);
 }
 
+/* A CQE of no QP of this queue, or of a WQE that is not posted, must not happen: its peer is
+ * BROKEN. */
 SPW_INLINE void mlx5_rc_reap_one(struct mlx5_rc_queue *q, const uint8_t *cqe, const unsigned flags)
 {
 	uint32_t qpn = mlx5_rc_cqe_qpn(cqe), done;
@@ -235,6 +245,7 @@ SPW_INLINE uint16_t mlx5_rc_tx_body(struct mlx5_rc_queue *q, struct spw_desc **d
 	return (uint16_t)taken;
 }
 
+/* In the order in which they came; a new message never passes one that waits. */
 void mlx5_rc_send_waiting(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	while (p->wait_ci != p->wait_pi && p->tx.limit != p->tx.used &&
@@ -278,6 +289,7 @@ static void mlx5_rc_grant_write(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
 }
 
+/* The list goes first: on one QP the count arrives after the slots. */
 void mlx5_rc_grant(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	uint32_t cnt = p->rx.returned - p->rx.advertised,

@@ -124,6 +124,7 @@ int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t qu
 
 /* ---- set-up, start, stop ---- */
 
+/* Queues may come in any order; rules are made over all of them at start (port_eth_steer). */
 static int verbs_eth_queue_setup(struct spw_port *port, uint16_t queue,
 				 const struct spw_port_queue_conf *conf)
 {
@@ -170,6 +171,7 @@ static int verbs_eth_queues_start(struct verbs_eth_port *ep)
 	return rc;
 }
 
+/* The queues run from here on; start only adds the rules. */
 static int verbs_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct verbs_eth_port *ep = verbs_eth_of(port);
@@ -208,6 +210,7 @@ static int verbs_eth_queue_stop(struct verbs_eth_queue *q)
 	return rc ? rc : rc_tx;
 }
 
+/* Idempotent; also called by close. All queues are stopped, and the first error is returned. */
 static int verbs_eth_stop(struct spw_port *port)
 {
 	struct verbs_eth_port *ep = verbs_eth_of(port);
@@ -226,6 +229,7 @@ static int verbs_eth_stop(struct spw_port *port)
 
 /* ---- counters ---- */
 
+/* No CQE of plain verbs reports frames that found no WQE: only the device's counter does. */
 static void verbs_eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct verbs_eth_port *ep = verbs_eth_of(port);
@@ -235,6 +239,7 @@ static void verbs_eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 	port_eth_stat(&ep->eth, 0, stat);
 }
 
+/* Frames of a failed queue are in recv_out until its recovery returns them. */
 static void verbs_eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
 	const struct verbs_eth_queue *q = &verbs_eth_of(port)->queue[queue];

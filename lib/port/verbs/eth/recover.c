@@ -86,6 +86,7 @@ static int verbs_eth_recover_tx(struct verbs_eth_queue *q)
 	return verbs_eth_tx_restart(q);
 }
 
+/* Without room for its event an error waits: it is reported before anything is reset. */
 static SPW_COLD uint16_t verbs_eth_recover(struct verbs_eth_queue *q, struct verbs_eth_fault *fault,
 					   int (*restart)(struct verbs_eth_queue *q),
 					   const char *direction, struct spw_port_event *event,
@@ -124,6 +125,8 @@ static void verbs_eth_fault_check(struct verbs_eth_fault *fault, uint32_t comple
 		verbs_eth_fault_begin(fault, IBV_WC_SUCCESS, what);
 }
 
+/* Called by the owner between bursts, also while all is well: it takes send completions and posts
+ * receives that found no slot before. */
 uint16_t verbs_eth_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 {
 	struct verbs_eth_queue *q = vq;
