@@ -8,6 +8,11 @@
  * Order: repeated keys first, because the smallest and the default peer_max depend on how many
  * connect= there are; then numbers, then rules; the secret last, so that a refused text leaves none
  * in memory.
+ *
+ *   keys ─► struct spw_peer_conf ─► driver's open (port/peer_port.c) ─► spw_peer_conn_open
+ *
+ * Called once for each port of mode=rc, in setup, before the device is opened. Defaults stand with
+ * the ranges; those that depend on the pool (credits=) or on the port (mtu=) are 0 here.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,6 +24,7 @@
 
 #define PEER_MAX_DFLT 8u
 
+/* Called for peers= and gids=, each with a list of its own. */
 static int parse_prefix(const char *key, const char *value, struct spw_oob_prefix *list,
 			uint32_t *cnt)
 {
@@ -28,6 +34,7 @@ static int parse_prefix(const char *key, const char *value, struct spw_oob_prefi
 	return spw_oob_prefix_parse(value, &list[(*cnt)++]);
 }
 
+/* Keys that may come more than once; all others are passed over. */
 static int parse_repeated(const char *key, const char *value, struct spw_peer_conf *conf)
 {
 	int rc = 0;
@@ -44,6 +51,7 @@ static int parse_repeated(const char *key, const char *value, struct spw_peer_co
 	return rc ? spw_err_ctx(rc, "key %s", key) : 0;
 }
 
+/* peer_max= is by default what connect= needs, and PEER_MAX_DFLT more with listen=. */
 static int parse_numbers(const struct spw_port_spec *spec, struct spw_peer_conf *conf)
 {
 	uint64_t peer_max, host_max, credits, srq, mtu, timeout, retry, rnr, min_rnr, tclass, ms;
@@ -102,6 +110,7 @@ static int check_roles(const struct spw_peer_conf *conf)
 	return 0;
 }
 
+/* On an error *conf_out holds no secret. */
 int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out)
 {
 	const char *listen = spw_port_spec_find(spec, "listen"),

@@ -3,6 +3,11 @@
  *
  * Why an exchange failed, in words, for the log and for the events of a client. The texts of the
  * two sides are one table (PEER_REFUSED_LIST in exchange.h).
+ *
+ *   errno of a socket ─► peer_refused_of ─┐
+ *   REJECT of the other side ─────────────┴─► enum peer_refused ─► peer_refused_describe: one line
+ *
+ * Called by exchange.c, link.c, turn.c and conn.c. Pure.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +18,7 @@
 
 static const struct spw_enum_word refused_word[] = {SPW_ENUM_WORDS(PEER_REFUSED)};
 
+/* The key under which the log counts it. */
 const char *peer_refused_name(enum peer_refused why)
 {
 	return SPW_ENUM_NAME(refused_word, why);

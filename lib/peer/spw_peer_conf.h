@@ -12,6 +12,7 @@
 #include "oob/spw_oob_auth.h"
 #include "frame/spw_port_spec.h"
 
+/* Limits of one port. A table of fixed size: who connects can make nothing grow. */
 #define SPW_PEER_MAX       64u /* entries of the table of one port */
 #define SPW_PEER_ALLOW_MAX 16u /* prefixes in peers=, and in gids= */
 
@@ -29,13 +30,15 @@
 	"tclass=0..255, "                                                                          \
 	"exchange_ms=N"
 
-/* How a message travels (peer/spw_peer.h has the protocol). */
+/* How a message travels (peer/spw_peer.h has the protocol). Both sides use the same; the exchange
+ * refuses another. */
 enum spw_peer_op {
 	SPW_PEER_OP_SEND,  /* SEND into the receiver's next receive */
 	SPW_PEER_OP_WRITE, /* WRITE_WITH_IMM into a slot that the receiver granted */
 };
 
-/* All keys, parsed and checked. Owner: the driver; it holds a secret, see spw_oob_secret_wipe. */
+/* All keys, parsed and checked. Owner: the driver; it holds a secret, see spw_oob_secret_wipe.
+ * Read-only until close, so any thread may read it. */
 struct spw_peer_conf {
 	enum spw_peer_op op;
 	bool srq;    /* one shared receive queue per port queue; a driver without it refuses */
@@ -64,12 +67,14 @@ struct spw_peer_conf {
 };
 
 /* Purpose: parses the keys of mode=rc and reads the secret from its file. Keys outside
- * SPW_PEER_KEYS are the driver's.
+ * SPW_PEER_KEYS are the driver's. Keys that could have no effect are refused, too.
  * Thread: setup.
  * Errors: -EINVAL, -ERANGE with the key; those of spw_oob_secret_read. */
 int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out);
 
-/* Returns: true if this address may connect. Thread: any. */
+/* Returns: true if this address may connect, by the prefixes of peers=. A secret, if there is one,
+ * must be proved besides.
+ * Thread: any. */
 bool spw_peer_allowed(const struct spw_peer_conf *conf, const struct in6_addr *addr);
 
 /* Returns: true if a peer that connects from this address may offer a QP with this GID. Without

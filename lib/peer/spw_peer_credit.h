@@ -25,13 +25,15 @@
 
 #include "base/spw_types.h"
 
-/* Most credits of one peer; also the entries of a grant ring. */
+/* Most credits of one peer; also the entries of a grant ring. A power of 2, since positions in the
+ * ring are counts. */
 #define SPW_PEER_CREDIT_MAX 4096u
 /* Receives posted beyond the credits, for control messages: the greeting and at most 5 others are
  * under way at once. */
 #define SPW_PEER_CTRL_RESERVE 6u
 
-/* Our right to send to the peer. Owner: the driver. Thread of its functions: owner. */
+/* Our right to send to the peer. Owner: the driver. Thread of its functions: owner. Invariant: used
+ * <= limit <= used + window, mod 2^32. */
 struct spw_peer_tx_credit {
 	uint32_t limit;  /* credits received from the peer since the start */
 	uint32_t used;   /* messages sent since the start */
@@ -39,7 +41,8 @@ struct spw_peer_tx_credit {
 	bool greeted;    /* the peer's first control message has arrived */
 };
 
-/* The peer's right to send to us. Owner: the driver. Thread of its functions: owner. */
+/* The peer's right to send to us. Owner: the driver. Thread of its functions: owner. Invariant:
+ * received <= advertised <= returned <= received + window, mod 2^32. */
 struct spw_peer_rx_credit {
 	uint32_t advertised; /* credits that the peer knows of */
 	uint32_t received;   /* messages received */
