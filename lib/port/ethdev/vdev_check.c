@@ -4,6 +4,13 @@
  * Catches what a PMD of DPDK accepts without an error and then does not do: found before EAL
  * creates the device, and reported with the remedy. Sources: DPDK v22.11, drivers/net/memif and
  * drivers/net/af_packet.
+ *
+ *   net_pcap        rx_pcap= is complete (capture_check.c)
+ *   net_memif       the socket's folder is there, no zero-copy; a hint if no server listens
+ *   net_af_packet   the interface is there, packet sockets are allowed; frames fit its MTU
+ *
+ * Called by dev.c before EAL probes. Where a PMD's own choice is too small, more_args has a better
+ * one; keys of the user stay as they are.
  */
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -31,6 +38,7 @@
 #define AF_PACKET_FRAMES_MIN 512u   /* the PMD's own choice of framecnt */
 #define AF_PACKET_FRAME_MAX  61440u /* whole pages that an mbuf of 65535 bytes holds */
 
+/* rx_pcap= may come once for each queue. */
 static int ethdev_check_pcap(const struct spw_port_spec *spec)
 {
 	int rc = 0;
@@ -102,6 +110,7 @@ static int ethdev_netdev_ask(const char *name, unsigned long request, struct ifr
 	return rc;
 }
 
+/* Up and with a carrier. */
 bool ethdev_netdev_is_up(const char *name)
 {
 	struct ifreq ask;
@@ -110,6 +119,7 @@ bool ethdev_netdev_is_up(const char *name)
 	       (ask.ifr_flags & IFF_RUNNING);
 }
 
+/* Returns: 0: unknown. */
 uint32_t ethdev_netdev_mtu(const char *name)
 {
 	struct ifreq ask;
@@ -210,6 +220,7 @@ bool ethdev_dev_is(const struct spw_port_spec *spec, const char *pmd)
 	return !strncmp(spec->device, pmd, strlen(pmd));
 }
 
+/* cut_bytes: a frame of at least that length may have been cut by the PMD; UINT32_MAX: none is. */
 int ethdev_vdev_check(const struct spw_port_spec *spec, struct ethdev_port *ep)
 {
 	ep->cut_bytes = UINT32_MAX;

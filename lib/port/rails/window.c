@@ -32,11 +32,13 @@ static uint16_t rails_seq_ring(const struct rails_window *w, uint32_t idx)
 	return RAILS_WORD_RING(w->seq[idx]);
 }
 
+/* Ring 0 is the list's head, and no sequence's. */
 static uint32_t *rails_ring_at(struct rails_window *w, uint16_t r, uint32_t seq)
 {
 	return &w->ring_slot[(size_t)r * (w->mask + 1) + (seq & w->mask)];
 }
 
+/* It has room for every slot of the pool, so it is never full. */
 static void rails_ready_push(struct rails_window *w, uint32_t slot)
 {
 	w->ready[w->ready_in++ & w->ready_mask] = slot;
@@ -66,6 +68,7 @@ static void rails_list_insert(struct rails_window *w, uint16_t r, uint64_t since
 	w->ring[after].before = r;
 }
 
+/* Nothing is parked in it; the sequence takes another when it has to wait again. */
 static void rails_ring_release(struct rails_window *w, uint16_t r)
 {
 	rails_list_remove(w, r);
@@ -163,6 +166,7 @@ static void rails_ring_skip(struct rails_window *w, uint16_t r)
 	rails_advance(w, idx, to);
 }
 
+/* All that is parked becomes ready, in order; what is missing between is given up. */
 static void rails_ring_flush(struct rails_window *w, uint16_t r)
 {
 	for (uint32_t left = w->ring[r].cnt; left; left = w->ring[r].cnt)
@@ -199,6 +203,7 @@ static enum rails_verdict rails_deliver(struct rails_window *w, const struct spw
 	return RAILS_KEPT;
 }
 
+/* Beyond parked_max the longest wait is given up, of whatever sequence. */
 static enum rails_verdict rails_park(struct rails_window *w, const struct rails_tag *tag,
 				     const struct spw_desc *desc)
 {
@@ -241,6 +246,8 @@ static void rails_seq_begin(struct rails_window *w, const struct rails_tag *tag,
 	w->seq[tag->idx] = RAILS_WORD(next, RAILS_WORD_RUN(tag->word), 0);
 }
 
+/* In this order: a new run, a number that is far off, one that is over, one beyond the window, the
+ * next. */
 enum rails_verdict rails_window_put(struct rails_window *w, const struct rails_tag *tag,
 				    const struct spw_desc *desc)
 {
@@ -285,12 +292,14 @@ void rails_window_expire(struct rails_window *w)
 		rails_ring_skip(w, w->ring[0].after);
 }
 
+/* At stop and close: what was parked can be taken or returned afterwards. */
 void rails_window_flush(struct rails_window *w)
 {
 	while (w->waiting)
 		rails_ring_flush(w, w->ring[0].after);
 }
 
+/* In the order of the FIFO, which is that of the sequences. */
 uint16_t rails_window_take(struct rails_window *w, struct spw_desc *desc, uint16_t cnt)
 {
 	const uint32_t n = SPW_MIN(w->ready_in - w->ready_out, (uint32_t)cnt);
@@ -302,6 +311,7 @@ uint16_t rails_window_take(struct rails_window *w, struct spw_desc *desc, uint16
 
 /* ---- set-up ---- */
 
+/* Errors: -ENOMEM, with a text; nothing is left. */
 int rails_window_init(struct rails_window *w, const struct rails_window_conf *conf)
 {
 	const uint32_t ready_cnt = spw_pow2_ceil32(conf->slot_cnt);

@@ -94,6 +94,8 @@ static int mlx5_eth_wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_
 	return 0;
 }
 
+/* side is the context of both objects, by which events name this direction. On an error nothing is
+ * left. */
 int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, struct rdma_side *side,
 		     uint32_t lkey, struct mlx5_eth_rx_obj *rx)
 {
@@ -113,6 +115,7 @@ int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 	return rc;
 }
 
+/* The WQ goes before the CQ that it uses. Zeroed is fine. */
 void mlx5_eth_rx_free(struct mlx5_eth_rx_obj *rx)
 {
 	if (rx->wq)
@@ -121,6 +124,7 @@ void mlx5_eth_rx_free(struct mlx5_eth_rx_obj *rx)
 	memset(rx, 0, sizeof(*rx));
 }
 
+/* A reset returns when the device has stopped using the ring. */
 int mlx5_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state)
 {
 	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state};
@@ -172,6 +176,7 @@ static int mlx5_eth_sq_memory(struct mlx5_eth_tx_obj *tx, uint32_t lkey)
 	return 0;
 }
 
+/* As mlx5_eth_rx_make. A raw packet QP also wants a receive CQ, although it receives nothing. */
 int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, struct rdma_side *side,
 		     uint32_t lkey, struct mlx5_eth_tx_obj *tx)
 {
@@ -196,6 +201,7 @@ int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 	return rc;
 }
 
+/* In the opposite order of creation. Zeroed is fine. */
 void mlx5_eth_tx_free(struct mlx5_eth_tx_obj *tx)
 {
 	if (tx->qp)

@@ -12,6 +12,10 @@
  *
  *   queue    lap 5: |............................ci.....|      the same distance to the end
  *   reader   lap 5:                         |....ci.....|
+ *
+ *   keep     burst functions with MLX5_F_RAW ─► for each burst a head, then runs of entries
+ *   open     shape of the recorded queue ─► a queue over plain memory, with the same variant
+ *   run      head and entries ─► checked ─► ring as the NIC had left it ─► the burst ─► descriptors
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +33,7 @@
 #define CSUM_MASK   (SPW_DESC_L3_OK | SPW_DESC_L4_OK)
 #define SHAPE_FLAGS (MLX5_F_STAMP | MLX5_F_COMPRESSED | MLX5_F_ENHANCED | MLX5_F_STRIDING)
 
+/* One for each recorded queue; the reader owns all of its memory. */
 struct spw_port_raw_reader {
 	struct mlx5_eth_queue q;
 	mlx5_rx_fn *burst;
@@ -42,6 +47,8 @@ struct spw_port_raw_reader {
 
 /* ---- keeping ---- */
 
+/* Called in setup, after queue_setup. The buffer is a sink (nowhere) until the pipe names its own.
+ */
 int mlx5_eth_queue_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 {
 	q->raw = calloc(1, sizeof(*q->raw));
@@ -62,6 +69,7 @@ int mlx5_eth_queue_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 	return 0;
 }
 
+/* Called by a burst for entries without compression: columns of the few fields that it reads. */
 void mlx5_eth_raw_put_plain(struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt)
 {
 	struct spw_port_raw *raw = &q->raw->out;
@@ -75,6 +83,7 @@ void mlx5_eth_raw_put_plain(struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt)
 
 /* ---- a reader ---- */
 
+/* Shapes come from a file: what a shift or an allocation uses is limited here. */
 static bool mlx5_eth_raw_shape_is_sound(const struct spw_port_raw_shape *s)
 {
 	return s->kind == SPW_PORT_RAW_MLX5_ETH && !(s->flags & ~SHAPE_FLAGS) &&
@@ -270,6 +279,7 @@ static void mlx5_eth_raw_ring_wipe(struct spw_port_raw_reader *r)
 	}
 }
 
+/* Returns: descriptors, as the recorded burst returned them; -EPROTO with a text. */
 int spw_port_raw_run(struct spw_port_raw_reader *r, const uint8_t *raw, uint32_t bytes,
 		     struct spw_desc *desc_out)
 {

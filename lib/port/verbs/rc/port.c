@@ -58,6 +58,7 @@ static void verbs_rc_close(struct spw_port *port)
 	free(vp);
 }
 
+/* Text first, as far as it can be checked without the device. */
 static int verbs_rc_open_all(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
 {
 	static const char *const known[] = {"mode", "port", "gid", SPW_PEER_KEYS};
@@ -189,6 +190,7 @@ static void verbs_rc_drain(struct verbs_rc_queue *q)
 	}
 }
 
+/* Idempotent; also called by close. */
 static int verbs_rc_stop(struct spw_port *port)
 {
 	struct verbs_rc_port *vp = verbs_rc_of(port);

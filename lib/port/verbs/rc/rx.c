@@ -4,6 +4,12 @@
  * RC receive: completions become descriptors, control messages become credits. Released slots are
  * posted or granted again. An error or a breach of the protocol ends its own peer only
  * (verbs_rc_fault); turn.c reports it.
+ *
+ *   ibv_poll_cq ─┬─ error      peer BROKEN, its receive returns
+ *                ├─ 0 bytes    control message: credits ─► messages that waited are sent
+ *                └─ message    credit and slot checked ─► lent
+ *   release      op=send: posted again, in chains of one peer      op=write: granted again
+ *                slots of no peer: to the pool
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +18,7 @@
 
 #define RECV_CHAIN 32u
 
+/* The first reason counts. Nothing is sent or posted for the peer from here on. */
 void verbs_rc_fault(struct verbs_rc_peer *p, enum spw_peer_why why, uint32_t code)
 {
 	if (!verbs_rc_is_live(p))
@@ -74,6 +81,7 @@ static void verbs_rc_post_due(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	}
 }
 
+/* Before a connection: slots that are lent still are posted when they are released. */
 static int verbs_rc_post_slots(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	uint32_t slot[RECV_CHAIN], n = 0;
