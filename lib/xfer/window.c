@@ -89,6 +89,7 @@ int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem,
 	return xfer_conn_usable(conn);
 }
 
+/* The connection's QPs are gone: nobody reaches the memory any more. */
 void xfer_window_free(struct spw_xfer_conn *conn)
 {
 	for (uint32_t i = 0; i < conn->exposed_cnt; i++)
@@ -116,6 +117,7 @@ void xfer_window_on_frame(struct spw_xfer_conn *conn, const struct xfer_frame *f
 	memcpy(w->rkey, frame->window.rkey, sizeof(w->rkey));
 }
 
+/* Advances the endpoint by a turn: calling it again and again is enough. */
 int spw_xfer_window_remote(struct spw_xfer_conn *conn, uint32_t idx,
 			   struct spw_xfer_window **window_out)
 {
@@ -133,6 +135,7 @@ int spw_xfer_window_remote(struct spw_xfer_conn *conn, uint32_t idx,
 	return 0;
 }
 
+/* As the peer has exposed it. */
 uint64_t spw_xfer_window_bytes(const struct spw_xfer_window *window)
 {
 	return window->bytes;

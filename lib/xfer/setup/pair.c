@@ -44,6 +44,7 @@ uint16_t xfer_gid_prefix(const uint8_t gid[16], uint32_t bits)
 	return (uint16_t)bits;
 }
 
+/* Leading bits that are equal. */
 static uint32_t common_bits(const uint8_t a[16], const uint8_t b[16])
 {
 	for (uint32_t i = 0; i < 16; i++)
@@ -66,6 +67,7 @@ enum xfer_pair_kind xfer_pair_kind(const struct xfer_end *a, const struct xfer_e
 	return XFER_PAIR_ROUTED;
 }
 
+/* Different subnets only once round.c has found nothing else (routed). */
 static bool may_pair(const struct xfer_pairs *p, uint32_t mine, uint32_t theirs)
 {
 	return xfer_pair_kind(&p->mine[mine], &p->theirs[theirs]) >=

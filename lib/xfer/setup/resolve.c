@@ -48,6 +48,7 @@ static void *resolve_run(void *arg)
 	return NULL;
 }
 
+/* From here on QP and CQ are the thread's, until its result was taken. */
 int xfer_resolve_start(struct xfer_rail *rail, const struct peer_qp_path *path)
 {
 	struct xfer_resolve *r = calloc(1, sizeof(*r));
@@ -83,6 +84,7 @@ int xfer_resolve_result(struct xfer_rail *rail)
 	return rc;
 }
 
+/* The thread cannot be stopped: it ends by itself, within the kernel's time for a neighbour. */
 void xfer_resolve_abandon(struct xfer_rail *rail)
 {
 	xfer_list_add(&rail->conn->x->resolves, &rail->resolve->link);
