@@ -96,6 +96,7 @@ static int properties_v11(int dev, struct nccl_props_v11 *p)
 	return properties_v9(dev, &p->v9);
 }
 
+/* Rails and planes of a fabric are not known here: undefined. */
 static int properties_v12(int dev, struct nccl_props_v12 *p)
 {
 	struct nnet_device d;
@@ -142,6 +143,7 @@ static int isend_v8(void *send, void *data, int bytes, int tag, void *mr, void *
 	return nnet_isend(send, data, bytes < 0 ? SIZE_MAX : (size_t)bytes, tag, mr, req_out);
 }
 
+/* As isend_v8. NNET_PART_MAX bounds what is read; a longer group is refused by nnet_irecv. */
 static int irecv_v8(void *recv, int n, void **data, int *bytes, int *tag, void **mr, void **req_io)
 {
 	size_t wide[NNET_PART_MAX];
@@ -173,6 +175,7 @@ static int irecv_v10(NCCL_RECV_GROUP, void **p, void **req_io)
 
 /* ---- versions 11 and 12: a context per communicator ---- */
 
+/* *ctx_out is NULL after an error; NCCL finalizes it all the same. */
 static int init_v11(void **ctx_out, uint64_t comm_id, struct nccl_config *config, nccl_logger *log,
 		    void *profiler)
 {
