@@ -18,9 +18,11 @@
 #define RDMA_FLOW_USAGE \
 	"flow=all or mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (ports may come more than once)"
 
+/* Ports in udp= and tcp= together; each is a rule for IPv4 and one for IPv6. */
 #define RDMA_FLOW_PORT_MAX 16u
 #define RDMA_FLOW_RULE_MAX (2u * RDMA_FLOW_PORT_MAX)
 
+/* What a rule matches of IP and of what IP carries; ANY: whatever it is, or nothing. */
 enum rdma_l3 { RDMA_L3_IPV4, RDMA_L3_IPV6, RDMA_L3_ANY };
 enum rdma_l4 { RDMA_L4_UDP, RDMA_L4_TCP, RDMA_L4_ANY };
 
