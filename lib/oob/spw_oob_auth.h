@@ -12,11 +12,13 @@
 
 #include "base/spw_types.h"
 
+/* Bytes. A secret shorter than that could be found by trying; a MAC is a whole SHA-256. */
 #define SPW_OOB_SECRET_MIN  16u
 #define SPW_OOB_SECRET_MAX  256u
 #define SPW_OOB_NONCE_BYTES 32u
 #define SPW_OOB_MAC_BYTES   32u
 
+/* A secret in memory. Its owner wipes it when it is of no use any more; copies are wiped apart. */
 struct spw_oob_secret {
 	uint32_t len; /* 0: none */
 	uint8_t byte[SPW_OOB_SECRET_MAX];
