@@ -153,7 +153,8 @@ struct spw_coll_parts {
 	uint64_t count; /* elements of each */
 };
 
-/* Elements of a cell, 0 for one behind the last. */
+/* Elements of a cell, 0 for one behind the last. The last cell of a contribution may hold fewer
+ * than others. */
 SPW_HD SPW_INLINE uint32_t spw_coll_cell_elems(const struct spw_coll_parts *parts, uint64_t cell,
 					       uint32_t per_cell)
 {
