@@ -18,7 +18,7 @@
 #define RDMA_FLOW_USAGE \
 	"flow=all or mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (ports may come more than once)"
 
-/* Ports in udp= and tcp= together; each is a rule for IPv4 and one for IPv6. */
+/* Ports in udp= and tcp= together; each is up to two rules, IPv4 and IPv6. */
 #define RDMA_FLOW_PORT_MAX 16u
 #define RDMA_FLOW_RULE_MAX (2u * RDMA_FLOW_PORT_MAX)
 
