@@ -3,8 +3,8 @@
  *
  * Memory of the caller, registered with the device of every rail.
  *
- *   spw_xfer_mem_reg     one MR for each device of the endpoint: keys are found by the rail's
- * device xfer_mem_check       each send, receive, put, get and flush: is the range within it?
+ *   spw_xfer_mem_reg     one MR for each device of the endpoint: a rail's device has the keys
+ *   xfer_mem_check       each send, receive, put, get and flush: is the range within it?
  *   spw_xfer_mem_dereg   refused while requests or windows use it: a NIC may still read or write
  *
  * The MRs have no right of remote atomics, and remote reads only for GPU memory; what a peer may
