@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The command line (args.h): main.c calls perf_args once, before anything is opened. The table
- * below also makes --help, the man page and the shell completion (lib/opt), so a new option needs
- * a help text here and nothing else. Lists with commas are options of kind OWN; their setters
- * clear what a former --rows or --sizes has set, so the last one on the command line counts.
+ * below also makes --help, the man page and the shell completion (lib/opt), so a new option has its
+ * help text here. Lists with commas are options of kind OWN; their setters clear what a former
+ * --rows or --sizes has set, so the last one on the command line counts.
  */
 #include "args.h"
 
@@ -20,8 +20,7 @@
 
 /* ---- lists ---- */
 
-/* One byte is refused: a latency row needs two, and a message of 0 bytes ends a row of SENDs
- * (queue.h). */
+/* 0 is no size of a row: a message of 0 bytes ends a row of SENDs (queue.h). */
 static int size_add(struct perf_args *args, const char *word)
 {
 	uint64_t bytes;

@@ -5,8 +5,7 @@
  * calls perf_client; everything that goes wrong within a case becomes the mark of its row, and the
  * run goes on.
  *
- *    outputs tried ─ connect, greet, facts ─ pair ─ plan ─┬─ case ─ row ─┐─ verdicts ─ JSON, CSV,
- * HTML └──────◄───────┘
+ *   try outputs ─ connect, greet, facts ─ pair ─ plan ─ (case ─ row)* ─ verdicts ─ write outputs
  *
  * Files that options name are tried before the first connection, because a run takes minutes.
  */

@@ -9,7 +9,7 @@
  *    no address   fork: with-softhca ... serve --once                 its stdin: held by the client
  *                 exec: with-softhca ... HOST:PORT (this process becomes the client)
  *
- * Both software devices must be of one cable, which is named after the process id of the first.
+ * Both software devices are joined by one cable, which is named after this process.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -36,8 +36,8 @@ static void main_log(enum spw_log_level level, const char *text, void *arg SPW_U
 		fprintf(stderr, PERF_PROGRAM ": %s\n", text);
 }
 
-/* The other end is started (perf_ssh, perf_local) before this one's role is chosen: it gives args
- * a host and a secret of its own. */
+/* perf_ssh starts the other end and sets its host and secret, so it comes before this end's part;
+ * perf_local returns only with an error. */
 int main(int argc, char **argv)
 {
 	static struct perf_args args;

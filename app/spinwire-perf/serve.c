@@ -37,7 +37,7 @@ static int serve_case(struct perf_session *s, const struct perf_case *what, cons
 				       : perf_xfer_server(s, what, msg);
 }
 
-/* An error that was reported to the client is 0 here; others end the session. */
+/* A case that cannot be parsed ends the session; one that fails later need not. */
 static int one_case(struct perf_session *s)
 {
 	struct perf_case what;

@@ -51,8 +51,7 @@ int perf_ctl_listen(uint16_t port, uint16_t *port_out)
 	return fd < 0 ? perf_ctl_listen_error(port, fd) : fd;
 }
 
-/* IPv4 over an IPv6 socket is printed as IPv4: the text is compared with and used as an address
- * later. */
+/* IPv4 over an IPv6 socket is printed as IPv4: later cases use the text as an address. */
 static void address_text(const struct sockaddr_storage *addr, char *out, size_t bytes)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
@@ -304,8 +303,8 @@ int perf_ctl_order(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 	return spw_err(ECANCELED, "%s: gave up", ctl->peer);
 }
 
-/* The client may have sent orders before it learns of the error: all up to its abort are answered
- * by silence. */
+/* The client may have sent orders before it learns of the error: all up to its abort are taken
+ * without an answer. */
 int perf_ctl_refuse(struct perf_ctl *ctl, int rc)
 {
 	json_t *msg = NULL;

@@ -117,7 +117,7 @@ static void door_cannot_accept(struct perf_door *d, int error)
 	d->deaf = true;
 }
 
-/* A short nap bounds how long perf_door_close waits; hellos that are late are refused by lib/oob.
+/* A short nap bounds how long perf_door_close waits; lib/oob drops connections whose hello is late.
  */
 static void *door_main(void *arg)
 {

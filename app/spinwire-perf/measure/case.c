@@ -7,7 +7,7 @@
  * here too, because all cases use them.
  *
  * Before a field is added: perf_case_json and perf_case_parse change together, and PERF_PROTOCOL
- * (perf.h) with them, as an older end would refuse the case.
+ * (perf.h) with them, since the server refuses a case that lacks a number.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -164,8 +164,7 @@ static int nccl_measure(struct perf_session *s, struct perf_result *result, uint
 	return rc;
 }
 
-/* Rank 0 starts first (at the server) and prints its port; a rank 1 without it would wait for
- * torch's time-out. */
+/* The server starts rank 0 and answers with the port on which it listens; rank 1 connects there. */
 int perf_nccl_client(struct perf_session *s, struct perf_result *result)
 {
 	char theirs[160];

@@ -237,7 +237,7 @@ static void rails_take(struct oneshot *o, const struct perf_case *what, char *th
 	perf_rails_text(&o->s->rails, what->rails, 1, true, theirs, bytes);
 }
 
-/* Kernels run only if both ends have a GPU: a collective has one kind of member. */
+/* Kernels run only if both ends have a GPU. */
 int perf_oneshot_client(struct perf_session *s, struct perf_result *result)
 {
 	struct oneshot o = {.s = s, .what = &result->what};

@@ -40,8 +40,8 @@ struct ping {
 	bool bad;
 };
 
-/* The send blocks: with at most AHEAD_BYTES under way the sockets' buffers take them, and the echo
- * is never stuck behind it. */
+/* The send blocks: with at most AHEAD_BYTES (or one message) under way the sockets' buffers take
+ * them, and the echo is never stuck behind it. */
 static int ping_post(void *arg)
 {
 	struct ping *p = arg;
@@ -187,7 +187,7 @@ static void phy_judge(const struct perf_session *s, const struct path *path,
 		perf_phy_judge(own, peer, result);
 }
 
-/* Streams go to the addresses in turn, as a bond's hash would at best spread them. */
+/* Streams go to the addresses in turn. */
 static int streams_connect(struct perf_result *result, const struct path *path,
 			   const json_t *answer, int *fd)
 {

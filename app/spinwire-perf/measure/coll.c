@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Names and figures of collectives (coll.h), for the rows of lib/coll and of NCCL alike. Source of
- * the factors: NVIDIA nccl-tests, doc/PERFORMANCE.md. Bus bandwidth is what the busiest link of a
- * rank carries, so it can be compared with the link's rate and between collectives; with n = 2
- * ranks the factors are 1 and 1/2.
+ * the factors: NVIDIA nccl-tests, doc/PERFORMANCE.md. Bus bandwidth is what a link carries,
+ * whatever the algorithm, so it can be compared with the link's rate and between collectives; with
+ * n = 2 ranks the factors are 1 and 1/2.
  */
 #include "measure/coll.h"
 

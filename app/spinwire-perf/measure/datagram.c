@@ -5,8 +5,8 @@
  * for both queues: the client only sends and the server only receives, so its completions are of
  * one kind.
  *
- *    slot    | GRH 40 bytes | message |     a receive has the GRH in front (InfiniBand
- * specification, ^ receive      ^ send           11.4.1.2); a send begins behind that place
+ *   | GRH 40 bytes | message |     a slot: a receive begins at the GRH (ibv_post_recv(3)), a send
+ *   ^ receive      ^ send          behind it
  */
 #include "measure/datagram.h"
 

@@ -67,8 +67,7 @@ static int echo_poll(void *arg)
 					  : perf_queue_test(&e->tx);
 }
 
-/* No more than the slots are under way, so that no message overwrites one that is not yet compared
- * or sent. */
+/* No more messages than slots are under way: a slot is used again only when its message is done. */
 static int echo_post(void *arg)
 {
 	struct echo *e = arg;

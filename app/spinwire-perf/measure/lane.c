@@ -12,8 +12,8 @@
  *                                                <-     {"ready": true, "memory"}
  *
  * The case files call perf_lane_client and perf_lane_server at the same time; both return with the
- * lane ready at both ends. Memory only grows: a lane is closed when a case needs more, since its
- * registration covers the old one.
+ * lane ready at both ends. Memory stays while it is long enough and of the right kind; a case that
+ * needs other memory closes the lane, whose registration covers the old one.
  */
 #include "measure/lane.h"
 
@@ -202,7 +202,7 @@ static int endpoint_open(struct perf_lane *lane, const char *rails, const char *
 	return rc;
 }
 
-/* The flags are cleared before any message can come: the other end learns of the window only now.
+/* Clears the flags too: no put is under way before both ends have reported the lane ready.
  */
 static int windows_swap(struct perf_lane *lane, const struct perf_ctl *ctl, uint64_t deadline_ns)
 {
@@ -236,7 +236,7 @@ static int handle_take(const json_t *answer, struct spw_xfer_handle *handle_out)
 	return 0;
 }
 
-/* Progress of this end is made by spw_xfer_connect itself. */
+/* Each call of spw_xfer_connect takes the attempt one step on and never blocks. */
 static int connect_to(struct perf_lane *lane, const struct perf_ctl *ctl,
 		      const struct spw_xfer_handle *handle)
 {

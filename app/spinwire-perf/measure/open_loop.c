@@ -4,7 +4,7 @@
  * Latency, from the intended time (open_loop.h), for echo.c and case_tcp.c: they give a method
  * that posts and polls, and this file owns the schedule and the histograms.
  *
- *    due    ●────●●───────●──        fixed in advance, exponential gaps
+ *    due    ●────●●───────●──        fixed by the seed, exponential gaps
  *    post   ●────●─●──────●──        the second of two waits; its time counts from when it was due
  *    back     ●────●─●──────●        in order, so due[back % PERF_AHEAD_MAX] is its due time
  *

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Pairs of functions (pair.h): client.c calls this once after the greeting, with the facts of both
- * ends. Two functions face each other if they are in one IPv4 subnet, which is how owners of two
- * machines number cables. A function that cannot be a rail is left out with a line that says what
- * to do; the run goes on without it, but the exit status reports it (client.c).
+ * ends. Two functions face each other if they are in one IPv4 subnet, as the rails of one cable
+ * are. A function that cannot be a rail is left out with a line that says what to do; the run goes
+ * on without it, but the exit status reports it (client.c).
  */
 #include "measure/pair.h"
 
@@ -64,7 +64,7 @@ static const char *pair_unfit(const struct perf_nic *nic)
 	return NULL;
 }
 
-/* An MTU that differs loses frames only above the smaller one, which would look like a slow rail.
+/* Two MTUs that differ leave the pair out: the fault says which one to set.
  */
 static void pair_join(struct perf_rails *rails, const struct perf_nic *a, const struct perf_nic *b)
 {
@@ -82,8 +82,7 @@ static void pair_join(struct perf_rails *rails, const struct perf_nic *a, const 
 		.own = a, .peer = b, .one_card = a->guid[0] && !strcmp(a->guid, b->guid)};
 }
 
-/* A function of the other end faces one of this end alone: two rails over one port would not add
- * up. */
+/* A function of the other end faces one of this end alone. */
 static const struct perf_nic *pair_facing(const struct perf_rails *rails,
 					  const struct perf_end *peer, const struct perf_nic *nic)
 {

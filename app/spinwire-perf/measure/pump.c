@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Bandwidth over a lane (pump.h), called by case_xfer.c at both ends. Requests are tested in the
- * order in which they were started, which is the order in which lib/xfer completes a direction.
+ * order in which they were started.
  *
  *    start        warm_ns                        end_ns
  *      │ warm-up     │ counted: first..last done     │ drain (and, of SENDs, the last messages)
@@ -130,7 +130,7 @@ int perf_pump(struct perf_lane *lane, const struct perf_case *what, bool sends, 
 	return rc;
 }
 
-/* The other end needs this one's progress only for control messages of lib/xfer, so this sleeps. */
+/* Nothing that is timed waits for this end, so it sleeps between two calls of progress. */
 int perf_pump_idle(struct perf_lane *lane, const struct perf_ctl *ctl)
 {
 	struct pollfd wait = {.fd = ctl->fd, .events = POLLIN};

@@ -7,9 +7,9 @@
  *
  *    lib/plat ─► perf_facts_take ─► struct perf_end ─► perf_facts_json ─► ... ─► perf_facts_parse
  *
- * A fact that is unknown is 0 or "", never a guess: a limit that rests on it is then unknown too.
- * A new field is written by the _json function and read by the _parse function of its struct; one
- * that an older end does not send must stay optional.
+ * A fact that is unknown is 0 or "", and a limit that rests on it is unknown too. A new field is
+ * written by the _json function and read by the _parse function of its struct; a number that is
+ * missing there is an error, so PERF_PROTOCOL changes with it.
  */
 #include "result/facts.h"
 

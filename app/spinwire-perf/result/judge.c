@@ -12,8 +12,7 @@
 #include "measure/coll.h"
 
 /* Rates of the two directions are added, each over its own time: the ends do not start and stop
- * together. CPU time is of all messages, warm-up included, because the thread's clock cannot be
- * split. */
+ * together. CPU time is of all messages, warm-up included. */
 void perf_judge(const struct perf_session *s, const struct perf_result *result,
 		struct perf_verdict *verdict_out)
 {
@@ -46,7 +45,7 @@ void perf_judge(const struct perf_session *s, const struct perf_result *result,
 	perf_reference(s, what, verdict_out->reference, sizeof(verdict_out->reference));
 }
 
-/* The thresholds of NVIDIA's playbook for connected DGX Sparks (docs/100-two-machines.md). */
+/* docs/100-two-machines.md explains the words to users, with the same thresholds. */
 const char *perf_word(double efficiency)
 {
 	return efficiency <= 0     ? ""

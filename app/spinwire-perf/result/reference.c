@@ -41,8 +41,7 @@ static const struct reference table[] = {
 	{CONNECTX, PERF_SEND, false, false, 1, 64 * KIB, 64 * KIB, "93.3 Gb/s ib_send_bw"},
 };
 
-/* Firmware spells the product in two ways, and a container may hide it: the GPU names the machine
- * as well. */
+/* The product is spelled in two ways; where it is not known, the GPU's name decides. */
 static bool is_spark(const struct perf_end *end)
 {
 	return strstr(end->machine, "DGX_Spark") || strstr(end->machine, "DGX Spark") ||
@@ -69,7 +68,7 @@ static bool is_kind(const struct perf_session *s, enum kind kind)
 			     : is_connectx(&s->own) && is_connectx(&s->peer);
 }
 
-/* The first entry that fits is taken, so narrower ones stand before wider ones. */
+/* The first entry that fits is taken. */
 void perf_reference(const struct perf_session *s, const struct perf_case *what, char *out,
 		    size_t bytes)
 {
