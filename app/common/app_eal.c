@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * EAL's arguments and start, the same in every program that has lcores.
+ * EAL's arguments and start, the same in every program that has lcores (app_eal.h).
+ *
+ *   app_eal_split   the user's words
+ *   app_eal_port    for each port: what its driver needs
+ *   app_eal_start   after rights were dropped: defaults ─ limits ─ rte_eal_init
+ *
+ * A default is added only if the user has not named the option: whoever gives EAL arguments knows
+ * why. EAL's log is read while it starts, because its first error is more precise than rte_errno.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,6 +30,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
+/* The last place stays NULL, as argv ends. */
 static int eal_add(struct app_eal *eal, char *arg)
 {
 	if (eal->argc >= APP_EAL_ARG_MAX - 1)
@@ -32,6 +40,7 @@ static int eal_add(struct app_eal *eal, char *arg)
 	return 0;
 }
 
+/* "--name" and "--name=value"; EAL accepts both. */
 static bool has_option(const struct app_eal *eal, const char *name)
 {
 	size_t bytes = strlen(name);
@@ -52,6 +61,7 @@ static bool names_device(const struct app_eal *eal)
 	return has_option(eal, "--allow");
 }
 
+/* With -a or --vdev the PMD is not known, so no capability is dropped for it. */
 int app_eal_split(struct app_eal *eal, int argc, char **argv)
 {
 	int rc = 0;
@@ -119,6 +129,7 @@ static ssize_t log_write(void *cookie SPW_UNUSED, const char *text, size_t bytes
 	return fwrite(text, 1, bytes, stderr) == bytes ? (ssize_t)bytes : -1;
 }
 
+/* The log's stream exists only while EAL starts: afterwards it logs as usual. */
 static int app_eal_init(struct app_eal *eal)
 {
 	FILE *log = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_write});
@@ -167,6 +178,7 @@ static bool any_free(const char *path)
 	return any;
 }
 
+/* Of any size, on any node. */
 static bool any_hugepage(void)
 {
 	glob_t found;
@@ -199,6 +211,8 @@ static int memory_add(struct app_eal *eal)
 	return rc ? rc : eal_add(eal, mib);
 }
 
+/* Everything that can be refused is refused before rte_eal_init, which answers some of it with a
+ * panic. */
 int app_eal_start(struct app_eal *eal)
 {
 	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning",

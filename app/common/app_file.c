@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The files of --json, --csv and their like (app_file.h).
+ * The files of --json, --csv and their like (app_file.h). base/spw_file.h does the work; here
+ * stdout ("-") is added, and the option's name in front of each error. Programs call app_file_try
+ * for every output before they run.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@ int app_file_try(const char *option, const char *path)
 	return spw_file_try(path) ? spw_err_ctx(-EIO, "%s", option) : 0;
 }
 
+/* 0666 is what the umask then narrows, as for any file of the user's. */
 static int app_file_put(const char *text, const char *path)
 {
 	struct spw_file file;

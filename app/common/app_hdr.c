@@ -3,6 +3,12 @@
  *
  * The HdrHistogram log of a run (app_hdr.h): each second, what was recorded since the last one, as
  * the difference of two totals. Called by the control thread only.
+ *
+ *    before[series_cnt]   totals when the interval began
+ *    + 2                  the total now, and the difference of both, which is written
+ *
+ * Totals are collected by the callers' functions (struct app_hdr_series); recorders go on writing
+ * meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -95,6 +101,7 @@ void app_hdr_tick(struct app_hdr *hdr)
 		write_interval(hdr);
 }
 
+/* An interval shorter than a second is written too: no sample is missing in a log that is whole. */
 int app_hdr_close(struct app_hdr *hdr)
 {
 	bool whole = !hdr->path || hdr->file;

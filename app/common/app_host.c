@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The host's part of a JSON summary. A file of its own because it names DPDK's version: a program
- * that does not call it needs no DPDK to run.
+ * The host's part of a JSON summary, for spinwire and spinwire-gen. A file of its own because it
+ * names DPDK's version: a program that does not call it needs no DPDK to run. What cannot be read
+ * is "unknown", never an error.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "app_json.h"
 #include "app_text.h"
 
+/* One boot has one tick counter, so files with the same id can be joined by their ticks. */
 static const char *boot_id(char *out, size_t bytes)
 {
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");

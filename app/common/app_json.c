@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Writing a JSON summary so that a reader never finds half of it.
+ * Writing a JSON summary so that a reader never finds half of it: it is made in memory, and
+ * app_file.c writes it whole. A top of NULL (no memory) is refused here, so that callers need not.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,9 @@
  *
  * Cores for EAL, chosen (app_lcores.h). EAL's lcores get the numbers of their cores, as -l gives
  * them, unless one is higher than DPDK numbers lcores.
+ *
+ * main of a program calls app_lcores_choose between app_eal_split and app_eal_start, so EAL sees
+ * numbers only. The first core that lib/plat picks becomes the main lcore's.
  */
 #include <errno.h>
 #include <sched.h>
@@ -44,6 +47,7 @@ bool app_lcores_are_auto(const struct app_eal *eal)
 	return auto_arg((struct app_eal *)(uintptr_t)eal, &before) != NULL;
 }
 
+/* -l takes a core's number as the lcore's, which DPDK bounds by RTE_MAX_LCORE. */
 static bool all_are_lcores(const uint32_t *cpu, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++)

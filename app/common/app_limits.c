@@ -52,6 +52,7 @@ static void lcores_add(const char *text, bool *set)
 	}
 }
 
+/* From the last digit on: bit 0 of the mask is core 0. */
 static void mask_add(const char *text, bool *set)
 {
 	size_t skip = strncmp(text, "0x", 2) && strncmp(text, "0X", 2) ? 0 : 2;
@@ -79,6 +80,7 @@ static const char *app_limits_value_of(const struct app_eal *eal, int i, const c
 	return name[1] == '-' ? (arg[n] == '=' ? arg + n + 1 : NULL) : arg + n;
 }
 
+/* The cores of every such option: one that is out of reach is a mistake wherever it stands. */
 static void eal_cores(const struct app_eal *eal, bool *set)
 {
 	for (int i = 1; i < eal->argc; i++) {
@@ -126,6 +128,7 @@ int app_limits_cores(const uint32_t *core, uint32_t cnt, const char *option)
 
 /* ---- open files ---- */
 
+/* The soft limit is raised as far as the hard one lets it, up to Linux's default. */
 static int files_check(void)
 {
 	struct rlimit limit;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Whether frames crossed the cable (app_loop.h). Called with the final statistics of a port.
+ * Whether frames crossed the cable (app_loop.h). The reports of spinwire and spinwire-gen call it
+ * with the final statistics of a port and of each of its rails. A counter that the port has not
+ * makes no verdict.
  */
 #include "app_loop.h"
 

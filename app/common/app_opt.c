@@ -3,6 +3,12 @@
  *
  * --help, --help-all and --version (app_opt.h). --help fits a screen of 24 lines and 80 columns: it
  * has a line for each option where there is room, else the options' names by section.
+ *
+ *    app_opt_split    words before "--": questions are answered there too, own options refused
+ *    app_opt_answer   the question, by number (enum spw_opt_ask)
+ *
+ * app_opt_man.c and app_opt_complete.c make the other formats from the same table, so help never
+ * differs between them.
  */
 #include "app_opt.h"
 
@@ -54,6 +60,7 @@ static void text_wrap(FILE *out, int column, int indent, const char *text)
 	fprintf(out, "\n");
 }
 
+/* A left part that is too long gets a line of its own. */
 static void line_print(FILE *out, const char *left, const char *text)
 {
 	int column = fprintf(out, "  %s", left);
@@ -102,6 +109,7 @@ static bool section_differs(const char *a, const char *b)
 	return (a != NULL) != (b != NULL) || (a && strcmp(a, b));
 }
 
+/* Where a line for each option does not fit the screen: names alone, by section. */
 static void names_print(FILE *out, const struct spw_opt_program *program)
 {
 	const char *section = "";
@@ -142,6 +150,7 @@ static void help_end_print(FILE *out, const struct spw_opt_program *program, boo
 		fprintf(out, "More: man %s, or %s --help-all\n", program->name, program->name);
 }
 
+/* lines: a line for each option; all: with ranges, defaults and every example. */
 static void help_write(FILE *out, const struct spw_opt_program *program, bool lines, bool all)
 {
 	usage_print(out, program);
@@ -218,6 +227,7 @@ static int dashes_missing(const struct spw_opt_program *program, int argc, char 
 		       argv[first], program->name, line);
 }
 
+/* Own options before "--" would reach EAL, whose error names no remedy. */
 int app_opt_split(const struct spw_opt_program *program, int argc, char **argv, int split)
 {
 	for (int i = 1; i < split; i++) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Completion of a program's command line for bash and zsh (app_opt.h).
+ * Completion of a program's command line for bash and zsh (app_opt.h). The build runs each program
+ * with --help-bash and --help-zsh and installs what it prints, so it never differs from the table
+ * of options. What an option takes decides what is offered: names of a choice, files, or nothing.
  */
 #include <string.h>
 
@@ -34,6 +36,7 @@ static void function_write(FILE *out, const char *name)
 		fputc(*name == '-' ? '_' : *name, out);
 }
 
+/* A case for each option with a value: what may follow it. */
 static void bash_values(FILE *out, const struct spw_opt_program *program)
 {
 	char values[256];
@@ -52,6 +55,8 @@ static void bash_values(FILE *out, const struct spw_opt_program *program)
 	}
 }
 
+/* Both the previous word and the present one count: after an option its values, else options and
+ * commands. */
 void app_opt_bash(FILE *out, const struct spw_opt_program *program)
 {
 	fprintf(out, "# bash completion of %s\n", program->name);
@@ -100,6 +105,7 @@ static void zsh_option(FILE *out, const struct spw_opt *opt)
 	fputs("' \\\n", out);
 }
 
+/* The star lets an option be given more than once. */
 void app_opt_zsh(FILE *out, const struct spw_opt_program *program)
 {
 	fprintf(out, "#compdef %s\n_arguments \\\n", program->name);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The man page of a program (app_opt.h), in the macros of man(7).
+ * The man page of a program (app_opt.h), in the macros of man(7). The build runs each program with
+ * --help-man and installs what it prints. All text of the table passes roff_text: a dash would
+ * else be printed as a hyphen, which a reader cannot paste into a shell.
  */
 #include <ctype.h>
 #include <string.h>
@@ -22,6 +24,7 @@ static void roff_text(FILE *out, const char *text)
 	}
 }
 
+/* An indented paragraph: bold name, italic value, text. */
 static void roff_tag(FILE *out, const char *bold, const char *italic, const char *text)
 {
 	fputs(".TP\n\\fB", out);
@@ -94,6 +97,7 @@ static void options_write(FILE *out, const struct spw_opt_program *program)
 	roff_tag(out, "--version", "", "The version.");
 }
 
+/* Section 1; the date is left out, so that a build can be reproduced. */
 void app_opt_man(FILE *out, const struct spw_opt_program *program)
 {
 	fputs(".TH ", out);

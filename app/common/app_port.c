@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The row of a port (app_port.h), for the summaries of spinwire and of spinwire-gen.
+ * The row of a port (app_port.h), for the summaries of spinwire and of spinwire-gen. A port that
+ * is made of rails has one row with their sum, and one for each rail in it. What a port does not
+ * count is null, not 0.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include "app_loop.h"
 #include "app_text.h"
 
+/* All names, also with a count of 0, so that a reader finds every key. */
 static json_t *errors_json(const struct spw_port_stat *stat)
 {
 	json_t *errors = json_object();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Text of any bytes as a JSON string.
+ * Text of any bytes as a JSON string. Paths, device names and error texts may hold bytes that are
+ * no UTF-8, which jansson refuses; every report passes such text through here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
+/* Replaced byte by byte, so that what is right beside a wrong byte stays. */
 json_t *app_json_text(const char *text)
 {
 	json_t *out = json_string(text);

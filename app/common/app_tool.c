@@ -3,6 +3,10 @@
  *
  * Finds the scripts that belong to this program (app_tool.h). Links are resolved before anything is
  * judged, and what was judged is run, not the link.
+ *
+ *    installed   the folder of this program: spinwire-perf-report ...
+ *    in a tree   BUILD/app/PROGRAM: ../../../tools/NAME
+ *    else        by PATH, as the user's shell would
  */
 #include "app_tool.h"
 

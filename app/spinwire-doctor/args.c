@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The command line: a command, its files, and options anywhere. A new option is one entry of the
- * table below and one field of struct doctor_args; main.c acts on it.
+ * The command line: a command, its files, and options anywhere. main.c calls doctor_args once. The
+ * table also makes --help, the man page and completion (lib/opt), so an option is described here
+ * and nowhere else.
+ *
+ *    spinwire-doctor [COMMAND] [WORD...] [--option value]...
+ *                     │         └ files; of cores first their number
+ *                     └ one of command[]; without it: check
+ *
+ * An option that belongs to one command is refused with the others, so that a typing error does
+ * not pass as a run that ignored it. To add a command: command[], file_range[] in the same order,
+ * and main.
  */
 #include <errno.h>
 #include <sched.h>
@@ -33,6 +42,7 @@ static const struct {
 	{0, 0}, {0, 0}};
 _Static_assert(SPW_ARRAY_CNT(file_range) == SPW_ARRAY_CNT(command) - 1, "a range for each command");
 
+/* Used for words and for --replay alike: both name recorded machines. */
 static int file_add(void *base, const char *file)
 {
 	struct doctor_args *args = base;
@@ -43,6 +53,7 @@ static int file_add(void *base, const char *file)
 	return 0;
 }
 
+/* A second --cores replaces the first. */
 static int idle_cores_set(void *base, const char *text)
 {
 	struct doctor_args *args = base;
@@ -173,6 +184,7 @@ static int doctor_word_take(void *base, const char *word)
 	return 0;
 }
 
+/* The number comes as a word, not as an option, so its range is checked here. */
 static int cores_wanted_check(struct doctor_args *args)
 {
 	bool wanted = !strcmp(args->command, "cores");
@@ -187,6 +199,8 @@ static int cores_wanted_check(struct doctor_args *args)
 	return 0;
 }
 
+/* Without --cores the probe runs where this process is, which is what a caller under taskset
+ * wants. */
 static int idle_check(struct doctor_args *args)
 {
 	if (strcmp(args->command, "idle"))
@@ -200,6 +214,7 @@ static int idle_check(struct doctor_args *args)
 	return 0;
 }
 
+/* command is one of command[] by now: doctor_word_take has refused others. */
 static int files_cnt_check(const struct doctor_args *args)
 {
 	int at = command_find(args->command);
@@ -213,6 +228,7 @@ static int files_cnt_check(const struct doctor_args *args)
 		       file_range[at].min, file_range[at].max);
 }
 
+/* What spans several options is checked after all of them, so their order is free. */
 static int args_check(struct doctor_args *args)
 {
 	bool plan = !strcmp(args->command, "plan");

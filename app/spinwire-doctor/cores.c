@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * "spinwire-doctor cores N": the picker of lib/plat for those who are no C program (tools/lib). The
- * answer is one line of numbers.
+ * "spinwire-doctor cores N": the picker of lib/plat for those who are no C program (tools/lib).
+ * The answer is one line of numbers, the main lcore's core first, which scripts read: nothing else
+ * may be printed to stdout. CUDA and NVML are not opened.
  */
 #include <stdio.h>
 
@@ -16,6 +17,7 @@ static int cores_machine_read(const struct doctor_args *args, struct spw_plat **
 				       plat_out);
 }
 
+/* Asking for more cores than the machine has is no error here: all of them are picked. */
 int doctor_cores(const struct doctor_args *args)
 {
 	static uint32_t cpu[SPW_PLAT_CORE_MAX];

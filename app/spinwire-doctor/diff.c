@@ -3,12 +3,19 @@
  *
  * In what two machines, or one machine at two times, differ. Facts that never stand still
  * (counters, free memory, temperatures) are left out.
+ *
+ * main.c loads two files and calls doctor_diff; its exit status reports whether anything differs.
+ * Text is printed by doctor_put, since both files may come from anywhere.
+ *
+ *    - code: what     a finding that only A has        + code: what   one that only B has
+ *      of name: a | b a fact whose values differ
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "doctor.h"
 
+/* By the source of a fact: where it was read from says whether it moves. */
 static bool diff_stands_still(const struct spw_plat_fact *f)
 {
 	static const char *const moving[] = {"/stats",  "hw_counters", "later/",
@@ -20,6 +27,7 @@ static bool diff_stands_still(const struct spw_plat_fact *f)
 	return true;
 }
 
+/* A fact is the same one if it is of the same object and has the same name. */
 static const struct spw_plat_fact *diff_fact_like(const struct spw_plat *plat,
 						  const struct spw_plat_fact *like)
 {
@@ -29,6 +37,7 @@ static const struct spw_plat_fact *diff_fact_like(const struct spw_plat *plat,
 	return NULL;
 }
 
+/* A reason why a fact is unknown is compared like a value: it may be what changed. */
 static const char *diff_value(const struct spw_plat_fact *f)
 {
 	return !f ? "(not there)" : f->why[0] ? f->why : f->value;
@@ -72,6 +81,7 @@ static uint32_t diff_findings(const struct spw_plat *plat, const struct spw_plat
 	return cnt;
 }
 
+/* Facts of both are compared in the order of A; those that only B has follow. */
 uint32_t doctor_diff(const struct spw_plat *a, const struct spw_plat *b)
 {
 	uint32_t cnt = diff_findings(a, b, '-') + diff_findings(b, a, '+');

@@ -5,6 +5,10 @@
  * reads the clock as fast as it can. A gap between two readings that is longer than a reading takes
  * is time that interrupts, other programs, the hypervisor or firmware had the core. No program on
  * that core can have a better tail than this thread. The idea is jHiccup's (Gil Tene).
+ *
+ * main.c calls doctor_idle; tools/lib reads its JSON rows. All cores are probed at the same time,
+ * as the lcores of a run would use them. Each thread writes its own probe only, and is joined
+ * before anything is read.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,6 +37,7 @@ struct idle_probe {
 	struct spw_hist gap_tsc;
 };
 
+/* The histogram's update is part of the loop, so its cost is in every gap alike. */
 static void idle_spin(struct idle_probe *p)
 {
 	uint64_t start = spw_tsc_now(), last = start;
@@ -46,6 +51,7 @@ static void idle_spin(struct idle_probe *p)
 	p->took_tsc = last - start;
 }
 
+/* The affinity is set by the thread itself; a core that cannot be used ends it before it spins. */
 static void *idle_main(void *arg)
 {
 	struct rusage before, after;
@@ -151,6 +157,7 @@ static int idle_run(struct idle_probe *probe, uint32_t cnt)
 	return rc;
 }
 
+/* Rows are always made, since the table is printed while they are. */
 static int idle_show(const struct doctor_args *args, const struct idle_probe *probe,
 		     const struct spw_tsc *tsc)
 {
@@ -170,6 +177,7 @@ static int idle_show(const struct doctor_args *args, const struct idle_probe *pr
 	return 0;
 }
 
+/* Histograms are aligned to cache lines, so the probes are too. */
 int doctor_idle(const struct doctor_args *args)
 {
 	struct idle_probe *probe;

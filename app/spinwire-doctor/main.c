@@ -3,6 +3,12 @@
  *
  * spinwire-doctor [command] [options]: start here. This file is what each command does (doctor.h
  * draws the files).
+ *
+ *    check, replay   source ─ (measure) ─ table or facts ─ JSON ─ receipt ─ status of the findings
+ *    record          source ─ tree ─ file
+ *    plan            both machines ─ plan ─ file with --apply
+ *
+ * An exit status is that of the findings only if everything that was asked for could be written.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +28,7 @@ static int doctor_machine_read(const struct doctor_args *args, struct spw_plat *
 			      : doctor_live(plat_out);
 }
 
+/* Before the machine is read and measured, which takes seconds. */
 static int doctor_outputs_try(const struct doctor_args *args)
 {
 	int rc = app_json_try(args->json);
@@ -58,6 +65,7 @@ static int doctor_examine(const struct doctor_args *args)
 	return rc ? app_complain(PROGRAM, rc) : status;
 }
 
+/* The file is a tree, not a receipt: a user can read and change it. */
 static int doctor_record(const struct doctor_args *args)
 {
 	const char *path = args->file[0];

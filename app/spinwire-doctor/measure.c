@@ -5,6 +5,14 @@
  * and shows its PCIe link; the ports of this machine to each other, in case a cable joins them, one
  * half after the other and then both at once; and with --peer those to another machine
  * (measure_peer.c). About half a second a pair.
+ *
+ * Called by main.c with --measure after the machine was read; the pairs and what they mean
+ * (findings) are added to the plat, so that table and receipt show them like any other fact. Each
+ * GPU is put under load first, for about a second.
+ *
+ *    function to itself    NIC ─ PCIe ─ memory           no cable
+ *    port to port          NIC ─ cable ─ NIC             if one joins them
+ *    halves together       both functions of each port   at most the port's rate
  */
 #include "measure.h"
 
@@ -21,6 +29,7 @@ bool measure_is_usable(const struct spw_plat_nic *nic)
 	       nic->gid_v2_ipv4 >= 0;
 }
 
+/* The best of several tries counts, because a core that was preempted is no slow cable. */
 bool measure_take(struct spw_plat_pair *pair, const struct measure_result *got)
 {
 	if (got->mbps > pair->mbps || got->mbps < 0) {
@@ -64,6 +73,7 @@ static int64_t measure_nominal(const struct doctor_args *args, const struct bund
 	return port > 0 ? SPW_MIN(sum, port) : sum;
 }
 
+/* "a+b" for functions that run at once. */
 static void measure_names(const struct bundle *b, bool to, char *out, size_t bytes)
 {
 	size_t used = 0;
@@ -73,6 +83,8 @@ static void measure_names(const struct bundle *b, bool to, char *out, size_t byt
 					 (to ? b->to : b->from)[i]->rdma);
 }
 
+/* Every end that was opened is closed, also after an error; closing one that was not is harmless.
+ */
 static int measure_ends_run(const struct bundle *b, struct spw_plat_pair *pair)
 {
 	static struct measure_end from[MEASURE_ENDS_MAX], to[MEASURE_ENDS_MAX];
@@ -120,6 +132,7 @@ static int measure_bundle(const struct doctor_args *args, const struct bundle *b
 	return 0;
 }
 
+/* From a function to itself: what leaves it turns round inside the NIC. */
 static int measure_alone(const struct doctor_args *args, const struct spw_plat_nic *nic,
 			 struct measure_list *list)
 {
@@ -135,6 +148,7 @@ static const struct spw_plat_nic *twin_of(const struct spw_plat *plat, uint32_t 
 	return NULL;
 }
 
+/* The way back is measured only if the way there was answered. */
 static int measure_ports(const struct doctor_args *args, const struct spw_plat *plat, uint32_t i,
 			 uint32_t k, struct measure_list *list)
 {
@@ -155,6 +169,7 @@ static int measure_ports(const struct doctor_args *args, const struct spw_plat *
 	return rc;
 }
 
+/* The second halves of ports take part in measure_ports, together with the first ones. */
 static int measure_own(const struct doctor_args *args, const struct spw_plat *plat,
 		       struct measure_list *list)
 {

@@ -31,6 +31,7 @@ struct answer {
 	struct measure_end end[MEASURE_ENDS_MAX];
 };
 
+/* One line a reply, flushed: the other end waits for it. */
 static void answer_send(json_t *reply)
 {
 	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
@@ -46,6 +47,7 @@ static json_t *answer_error(void)
 	return json_pack("{s:s}", "error", spw_err_text());
 }
 
+/* Only functions that can be measured are offered, so the other machine pairs usable ones. */
 static json_t *answer_hello(const struct spw_plat *plat)
 {
 	json_t *ports = json_array();
@@ -69,6 +71,7 @@ static void answer_close_all(struct answer *a)
 			measure_end_close(&a->end[i]);
 }
 
+/* A slot that is open already is opened again: the other end may have given up a pair. */
 static json_t *answer_open(struct answer *a, const json_t *ask, uint32_t slot)
 {
 	const char *device = json_string_value(json_object_get(ask, "device"));
@@ -130,6 +133,7 @@ static json_t *answer_to(struct answer *a, const json_t *ask)
 	return json_object();
 }
 
+/* Ends with stdin, so it does not outlive the ssh session that started it. */
 int doctor_answer(void)
 {
 	static struct answer answer;

@@ -3,6 +3,13 @@
  *
  * One end of a measured pair (measure.h): RDMA WRITEs of 64 KiB, 8 in flight, over one reliable
  * connection. The passive end does nothing. Nothing waits longer than ANSWER_MS for a completion.
+ *
+ *   open   device, link, GID ─ memory, MR ─ CQ, QP to INIT
+ *   join   the other end's address ─ QP to RTR, RTS            both ends, in either order
+ *   run    WARM_MS ─ ms, counted ─ drain                       the end that writes
+ *
+ * measure.c opens both ends in one process; measure_peer.c opens one, and measure_answer.c the
+ * other one on its machine. All times are of CLOCK_MONOTONIC in ms: a run is hundreds of them.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,6 +40,8 @@ static uint64_t end_now_ms(void)
 
 /* ---- set-up ---- */
 
+/* The receive queue is never used: an RDMA WRITE consumes no receive. INIT grants the other end
+ * its writes. */
 static int end_qp_create(struct measure_end *end)
 {
 	struct ibv_qp_init_attr attr = {
@@ -77,6 +86,7 @@ int measure_end_open(const char *device, struct measure_end *end)
 	return rc ? rc : end_qp_create(end);
 }
 
+/* Valid once the end is open; the other end's measure_end_join takes it. */
 void measure_end_addr(const struct measure_end *end, struct measure_addr *out)
 {
 	*out = (struct measure_addr){.qpn = end->qp->qp_num,
@@ -86,6 +96,8 @@ void measure_end_addr(const struct measure_end *end, struct measure_addr *out)
 				     .gid = end->gid.gid};
 }
 
+/* The largest MTU of InfiniBand's five that fits: code 1 is 256 bytes, each further one doubles
+ * it. */
 static enum ibv_mtu end_mtu_code(uint32_t bytes)
 {
 	uint32_t code = IBV_MTU_256;
@@ -95,6 +107,8 @@ static enum ibv_mtu end_mtu_code(uint32_t bytes)
 	return (enum ibv_mtu)code;
 }
 
+/* The connection's MTU is the smaller of both, since packets beyond it would be dropped on the
+ * way. */
 int measure_end_join(struct measure_end *end, const struct measure_addr *there)
 {
 	struct ibv_qp_attr rtr = {
@@ -145,6 +159,7 @@ void measure_end_close(struct measure_end *end)
 
 /* ---- the run ---- */
 
+/* The destination has the offset of the source: both buffers are of BUF_BYTES. */
 static int end_post(struct measure_end *end)
 {
 	const uint64_t at = (uint64_t)(end->posted % DEPTH) * MESSAGE_BYTES;
@@ -233,6 +248,8 @@ static int ends_keep_going(struct measure_end *end, uint32_t cnt, uint64_t until
 	return 0;
 }
 
+/* The counters of the physical port span warm-up and drain as well, so the packets are counted
+ * over the same time. */
 int measure_run(struct measure_end *end, uint32_t cnt, uint32_t ms, struct measure_result *out)
 {
 	struct spw_port_stat stat = {0};
@@ -270,6 +287,7 @@ json_t *measure_addr_json(const struct measure_addr *addr)
 			 (json_int_t)addr->addr, "gid", gid);
 }
 
+/* From the other machine: ranges are checked before anything is cut to its type. */
 bool measure_addr_parse(const json_t *json, struct measure_addr *out)
 {
 	json_int_t qpn, rkey, mtu, addr;

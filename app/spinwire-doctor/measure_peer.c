@@ -4,6 +4,13 @@
  * Pairs to another machine and back, which spinwire-doctor there answers over ssh
  * (measure_answer.c has the protocol). The usable functions of both are paired in their order; the
  * halves of a port then run at once too.
+ *
+ *    doctor_ssh_start ─ hello: the peer's usable functions ─ links
+ *    for each link (then for both halves of a port at once):
+ *      open, join here and there ─ write there ─ run: the peer writes back ─ close
+ *
+ * The lists on both machines are paired by position, as plan.c pairs ports. What the peer answers
+ * is checked before it is used; a request that fails ends the measurement.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -61,6 +68,7 @@ static json_t *peer_reply_checked(struct peer *p, json_t *reply)
 	return NULL;
 }
 
+/* For all replies but the first: after it the peer prints nothing else on stdout. */
 static json_t *peer_reply_read(struct peer *p)
 {
 	json_t *reply;
@@ -83,6 +91,7 @@ static json_t *peer_hello_read(struct peer *p)
 	return NULL;
 }
 
+/* Takes over request. NULL without an answer; the error text is set. */
 static json_t *peer_request(struct peer *p, json_t *request)
 {
 	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
@@ -99,6 +108,7 @@ static json_t *peer_request(struct peer *p, json_t *request)
 
 /* ---- links ---- */
 
+/* A device's name goes into a request and into a table: one with white space is left out. */
 static void peer_link_add(struct peer *p, const struct spw_plat_nic *own, const json_t *port)
 {
 	struct link *link = &p->link[p->link_cnt];
@@ -116,6 +126,7 @@ static void peer_link_add(struct peer *p, const struct spw_plat_nic *own, const 
 	p->link_cnt++;
 }
 
+/* An error text that is set already (no answer) is kept. */
 static int peer_links_make(struct peer *p, const struct spw_plat *plat)
 {
 	json_t *hello = peer_hello_read(p), *ports = json_object_get(hello, "ports");
@@ -134,6 +145,8 @@ static int peer_links_make(struct peer *p, const struct spw_plat *plat)
 
 /* ---- pairs ---- */
 
+/* Both machines with one address would connect each end to itself, and measure its own PCIe link.
+ */
 static int peer_end_join(struct peer *p, uint32_t slot, const struct link *link)
 {
 	struct measure_addr own, there;
@@ -179,6 +192,7 @@ static int peer_back_run(struct peer *p, uint32_t cnt, struct measure_result *go
 	return reply ? 0 : -EIO;
 }
 
+/* If nothing arrived there, the way back is not tried: it would wait for its time-out as well. */
 static int peer_there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_pair *there,
 			       struct measure_list *list)
 {
@@ -235,6 +249,7 @@ static int peer_links_measure(struct peer *p, const struct link *const *link, ui
 	return reply ? 0 : -EIO;
 }
 
+/* Single functions first, so that a slow function is known before the pair is judged. */
 static int peer_measure_all(struct peer *p, const struct spw_plat *plat, struct measure_list *list)
 {
 	int rc = 0;

@@ -5,6 +5,16 @@
  * the linked ports of the other in order, and the halves of each pair likewise; each pair of halves
  * is a subnet of its own, or the kernel would send all traffic over one of them. Both machines make
  * the same plan: the one whose first port has the lower MAC address is .1.
+ *
+ * Called by main.c with two machines that were read or loaded; plan_print.c prints what is settled
+ * here.
+ *
+ *    this machine            peer                 subnet
+ *    port 0  half a  ──────  half a  port 0       10.net.0.0/24
+ *            half b  ──────  half b               10.net.1.0/24
+ *    port 1  half a  ──────  half a  port 1       10.net.2.0/24
+ *
+ * Nothing is changed but the file of --apply; the user runs netplan.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -43,6 +53,7 @@ struct ports {
 	uint32_t cnt;
 };
 
+/* Functions by physical port: half_of refers to an earlier one, whose port is known by then. */
 static void plan_ports(const struct spw_plat *plat, struct ports *out)
 {
 	int32_t port_of[SPW_PLAT_NIC_MAX];
@@ -63,6 +74,7 @@ static void plan_ports(const struct spw_plat *plat, struct ports *out)
 	}
 }
 
+/* A receipt of this machine in place of the peer's would make a plan with itself. */
 static bool plan_same_machine(const struct ports *a, const struct ports *b)
 {
 	for (uint32_t i = 0; i < a->cnt; i++)
@@ -73,6 +85,7 @@ static bool plan_same_machine(const struct ports *a, const struct ports *b)
 	return false;
 }
 
+/* What cannot be paired without a guess is refused, with what would make it unambiguous. */
 static int plan_ports_check(const struct ports *own, const struct ports *peer)
 {
 	if (own->cnt == 0 || peer->cnt == 0)
@@ -137,6 +150,7 @@ static bool plan_net_taken(const struct plan *plan, const struct spw_plat *plat,
 	return false;
 }
 
+/* The same net on both machines: 10.net must be free on either. */
 static int plan_net_choose(struct plan *plan, const struct spw_plat *own,
 			   const struct spw_plat *peer)
 {

@@ -3,6 +3,10 @@
  *
  * A plan as text: what each half gets, the netplan files, and the variables that programs want.
  * Source of the variables: NCCL and UCX user guides; of the format: netplan.io reference.
+ *
+ * Everything is printed as shell comments, YAML or export lines, for both machines: plan.c calls
+ * plan_print, and plan_netplan once more for the file. Names of functions were checked by plan.c;
+ * other text passes doctor_put.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +25,8 @@ static void plan_address(const struct plan *plan, uint32_t i, bool of_peer, char
 	snprintf(out, 20, "10.%u.%u.%u", plan->net, i, plan->own_is_first != of_peer ? 1 : 2);
 }
 
+/* One function may have several addresses: its links follow each other, so an entry stays open
+ * until it changes. */
 void plan_netplan(const struct plan *plan, bool of_peer, FILE *file)
 {
 	const struct spw_plat_nic *open = NULL;
@@ -55,6 +61,7 @@ static void plan_devices(const struct plan *plan, bool of_peer, const char *suff
 	}
 }
 
+/* The doubled equals sign is NCCL's: an exact match of names instead of a prefix. */
 static void plan_variables(const struct plan *plan, bool of_peer)
 {
 	const char *first = plan_end(&plan->link[0], of_peer)->netdev;
@@ -88,6 +95,7 @@ static void plan_machine(const struct plan *plan, const struct spw_plat *plat, b
 	plan_variables(plan, of_peer);
 }
 
+/* Both machines' parts are printed at either one, so that one call is enough. */
 void plan_print(const struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer)
 {
 	printf("# %u cable%s, %u pairs of functions; each pair is a subnet\n", plan->cable_cnt,

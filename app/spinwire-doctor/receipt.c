@@ -5,6 +5,11 @@
  * all of it, so that a change or a cut is noticed. The hash is of the receipt without its member
  * "sha256", in jansson's compact form with sorted keys. It is no signature: whoever changes a
  * receipt can compute it anew.
+ *
+ * main.c writes both; source.c reads receipts, by doctor_receipt_tree. A receipt holds the whole
+ * recorded machine, so whoever gets one can look at it with any command.
+ *
+ *    {"schema": "spinwire.receipt/1", ...findings, "time", "facts": [...], "tree": "...", "sha256"}
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,6 +38,7 @@ static json_t *findings_json(const struct spw_plat *plat)
 	return list;
 }
 
+/* Unknown rates are negative in struct spw_plat, and null for readers. */
 static json_t *rate_json(int64_t value)
 {
 	return value < 0 ? json_null() : json_integer((json_int_t)value);
@@ -57,6 +63,7 @@ static json_t *pairs_json(const struct spw_plat *plat)
 	return list;
 }
 
+/* GPUs that were not loaded have no row. */
 static json_t *loads_json(const struct spw_plat *plat)
 {
 	json_t *list = json_array();
@@ -103,6 +110,7 @@ static json_t *facts_json(const struct spw_plat *plat)
 	return list;
 }
 
+/* lib/plat's own format of a machine, which doctor_load takes again. */
 char *doctor_tree(const struct spw_plat *plat)
 {
 	char *text = NULL;
@@ -150,6 +158,7 @@ static bool receipt_hash(const json_t *receipt, char hex[2 * SHA256_DIGEST_SIZE 
 	return true;
 }
 
+/* The hash is the last member that is added: it covers all others. */
 json_t *doctor_receipt(const struct spw_plat *plat)
 {
 	json_t *receipt = doctor_json(plat);

@@ -3,6 +3,12 @@
  *
  * Where a machine comes from: the running system, files, or another host over ssh. All but the
  * first are untrusted input.
+ *
+ *    doctor_live   this system, counters read twice SAMPLE_MS apart
+ *    doctor_load   files, each a tree or a receipt; later ones change what the first one has
+ *    doctor_peer   a file of that name, else that host over ssh
+ *
+ * Input is bounded (INPUT_BYTES_MAX), read whole, and only then parsed by lib/plat.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -49,6 +55,7 @@ static int source_input_room(struct input *in, const char *name)
 	return 0;
 }
 
+/* Reads to the end without asking for the size: the file may be a pipe. */
 static int source_input_file(struct input *in, const char *name, FILE *file)
 {
 	size_t n = 1;
@@ -100,6 +107,7 @@ int doctor_live(struct spw_plat **plat_out)
 	return spw_plat_read(&(struct spw_plat_from){.sample_ms = SAMPLE_MS}, plat_out);
 }
 
+/* The texts stay with the inputs; lib/plat has copied what it needs when this returns. */
 static int source_inputs_load(struct input *in, const char *const *name, uint32_t cnt,
 			      struct spw_plat **plat_out)
 {
@@ -113,6 +121,7 @@ static int source_inputs_load(struct input *in, const char *const *name, uint32_
 	return spw_plat_read(&from, plat_out);
 }
 
+/* All inputs are released, also those that were not opened: a zeroed one is fine. */
 int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **plat_out)
 {
 	struct input in[DOCTOR_FILE_MAX] = {0};
@@ -129,6 +138,7 @@ int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **pl
 
 /* ---- another host ---- */
 
+/* One deadline for all of it, so a host that sends slowly cannot hold this end. */
 static int source_ssh_input(struct input *in, const char *host, const struct doctor_ssh *ssh)
 {
 	uint64_t until = doctor_ssh_until(RECEIPT_MS);
@@ -161,6 +171,8 @@ static void source_banner_skip(struct input *in)
 	memmove(in->text, at, in->bytes);
 }
 
+/* The exit status there explains an empty answer; with a receipt it does not matter, as findings
+ * set it too. */
 static int source_ssh_read(struct input *in, const char *host)
 {
 	static const char *const word[] = {"--receipt", "-"};

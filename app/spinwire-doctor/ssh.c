@@ -3,6 +3,10 @@
  *
  * spinwire-doctor on another host, over ssh: its stdin and stdout are two pipes here. The other
  * host may send anything, or nothing more: every wait has an end.
+ *
+ * source.c reads a receipt over it, measure_peer.c holds a dialogue. ssh asks for nothing
+ * (BatchMode) and gives up a host that does not answer. Errors of reading come without a text: the
+ * callers know what they were waiting for.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,6 +23,7 @@
 
 #define END_MS 1000u /* for ssh to end after its files are closed */
 
+/* The word becomes an argument of ssh: one that begins with a dash would be an option. */
 static bool ssh_is_host(const char *peer)
 {
 	for (const char *c = peer; *c; c++)
@@ -71,6 +76,7 @@ uint64_t doctor_ssh_until(uint32_t ms)
 	return ssh_now_ms() + ms;
 }
 
+/* Never waits beyond until; 0 is the end of what the other side sends. */
 ssize_t doctor_ssh_read(const struct doctor_ssh *ssh, uint64_t until, void *out, size_t bytes)
 {
 	struct pollfd wait = {.fd = ssh->from, .events = POLLIN};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Findings and facts for people.
+ * Findings and facts for people, on stdout. main.c calls this after a machine was read, and not
+ * where stdout has JSON. Text of a machine may come from a file or another host: it is printed by
+ * doctor_put and table_put only, which make one line of it that does not move the cursor.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include "base/spw_text.h"
 #include "doctor.h"
 
+/* Character by character, without a bound on the length; where a column is wanted, table_put. */
 void doctor_put(const char *text)
 {
 	char shown[SPW_TEXT_SHOWN_BYTES];
@@ -59,6 +62,7 @@ static void table_put_findings(const struct spw_plat *plat, enum spw_plat_severi
 	}
 }
 
+/* Gb/s with as many digits as the figure is worth. */
 static void table_put_rate(int64_t mbps)
 {
 	if (mbps < 0)
@@ -69,6 +73,7 @@ static void table_put_rate(int64_t mbps)
 		printf(" %9.1f", (double)mbps / 1000);
 }
 
+/* Columns are as wide as the longest name. */
 static void table_put_pairs(const struct spw_plat *plat)
 {
 	int width = 4;
@@ -114,6 +119,7 @@ static void table_put_loads(const struct spw_plat *plat)
 	}
 }
 
+/* Unknown facts are counted, not listed: --facts has them with their reasons. */
 void doctor_table(const struct spw_plat *plat)
 {
 	doctor_put(plat->machine[0] ? plat->machine : "a machine of unknown make");
@@ -128,6 +134,7 @@ void doctor_table(const struct spw_plat *plat)
 		printf("no finding\n");
 }
 
+/* Every fact with its source, so that a reader can check it by hand. */
 void doctor_facts(const struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->fact_cnt; i++) {
@@ -147,6 +154,7 @@ void doctor_facts(const struct spw_plat *plat)
 	}
 }
 
+/* Warnings and notes leave the status good: only an error means that something will not work. */
 int doctor_status(const struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->finding_cnt; i++)

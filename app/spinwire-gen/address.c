@@ -33,6 +33,8 @@ bool gen_address_neighbour(FILE *arp, uint32_t ip, struct rte_ether_addr *mac_ou
 	return false;
 }
 
+/* The kernel's table is read once; no ARP request is sent, since the port may be one that the
+ * kernel has not. */
 static bool address_neighbour(uint32_t ip, struct rte_ether_addr *mac_out)
 {
 	FILE *arp = fopen("/proc/net/arp", "re");

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The options of spinwire-gen: one table of lib/opt. What spans several options is checked at the
- * end of gen_conf_args; what needs the port or the lcores, by main. A new option is one entry and
- * one field of struct gen_conf; senders.c passes on what a sender needs (lib/gen/spw_gen_run.h).
+ * The options of spinwire-gen: one table of lib/opt, from which --help, the man page and
+ * completion are made too. What spans several options is checked at the end of gen_conf_args; what
+ * needs the port or the lcores, by senders.c.
+ *
+ *    argv behind "--" ─► table ─► struct gen_conf: port, frame, plan, times ─► senders.c, lib/gen
+ *                        └ setters for what is no number: addresses, rate, schedule, size
+ *
+ * A later option overrides an earlier one. Sizes are without FCS, times in ns, rates in frames a
+ * second. A new option is one entry and one field of struct gen_conf; senders.c passes on what a
+ * sender needs (lib/gen/spw_gen_run.h).
  */
 #include <errno.h>
 #include <stddef.h>

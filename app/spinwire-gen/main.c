@@ -5,6 +5,9 @@
  *
  *   arguments -> EAL -> port, pools, senders (senders.c) -> run: lib/gen/run.c, one lcore a sender
  *             -> report (report.c, report_json.c) -> stop the port -> all slots are back?
+ *
+ * All lcores but the main one are senders; the main lcore opens, logs and reports. Frames or slots
+ * that are missing at the end are an error of their own, so that a run is never good by accident.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,6 +41,7 @@ struct gen {
 
 /* ---- the log of histograms ---- */
 
+/* While senders write: a total that is a few frames old is as good as a new one. */
 static void gen_round_trip(void *arg, struct spw_hist *total_out)
 {
 	const struct gen_senders *senders = arg;
@@ -86,6 +90,7 @@ static int gen_judge_sent(const struct gen_sum *sum, const struct gen_report *wh
 		       err[SPW_PORT_ERR_cqe_error]);
 }
 
+/* The report is printed before the run is judged: the figures are what explains a failure. */
 static int gen_report_write(struct gen *gen)
 {
 	struct gen_report what = {.schedule = gen->conf.schedule,
@@ -178,6 +183,7 @@ static int gen_run_all(struct gen *gen)
 	return rc || trail_rc || stop_rc || log_rc ? GEN_REPORTED : 0;
 }
 
+/* Rights are dropped before EAL makes threads, which inherit what is left. */
 static int gen_main_run(struct gen *gen, int argc, char **argv)
 {
 	int rc = gen_args_read(gen, argc, argv);
@@ -198,6 +204,7 @@ static int gen_main_run(struct gen *gen, int argc, char **argv)
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
 }
 
+/* Closing comes before the verdict: only then it is known whether every slot was returned. */
 int main(int argc, char **argv)
 {
 	static struct gen gen;

@@ -3,6 +3,10 @@
  *
  * The report as tables on stdout. It prints only what can be known from the samples: a percentile
  * beyond them is "-", one among the lost frames "lost".
+ *
+ * main.c calls gen_report_text once, with the sum of all senders (gen/spw_gen_sum.h) and the
+ * port's own counters. report_json.c has the same figures for programs. Nothing is computed here
+ * but differences and rates.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,6 +18,7 @@
 #define WORST_ROWS 8u
 #define FLOW_ROWS  16u
 
+/* One row of percentiles, in microseconds; the columns are those of report_head. */
 static void report_points(const char *name, const struct spw_hist_summary *sum)
 {
 	printf("  %-16s", name);
@@ -34,6 +39,8 @@ static void report_head(void)
 	putchar('\n');
 }
 
+/* The port's count may be ahead of the senders' while a sum is made: the difference is never
+ * negative. */
 uint64_t gen_report_flushed(const struct gen_sum *sum, const struct gen_report *what)
 {
 	return sum->count.sent_frames - SPW_MIN(what->stat.tx_frames, sum->count.sent_frames);
@@ -70,6 +77,7 @@ static void report_shortfall(const struct gen_sum *sum, const struct gen_report 
 	       sum->count.tx_refused, sum->count.no_slot);
 }
 
+/* Gaps by what the loop did in them; kinds without a gap are left out. */
 static void report_gap(const struct gen_gap *gap, enum gen_doing doing, const char *name,
 		       const char *text)
 {
@@ -122,6 +130,7 @@ static void report_flows(const struct gen_sum *sum)
 		       odd - shown);
 }
 
+/* Counts by cause for all frames above the threshold; the table has only the longest. */
 static void report_slow(const struct gen_sum *sum, uint64_t tsc_hz)
 {
 	const struct gen_slow *slow = &sum->slow;
@@ -149,6 +158,8 @@ static void report_slow(const struct gen_sum *sum, uint64_t tsc_hz)
 	}
 }
 
+/* From what was meant to be sent, over what was, to how late it was; lines that would be zero are
+ * left out. */
 void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 {
 	printf("\nsource %s: %s, seed %" PRIu64 ", %.3f s on %u lcore%s\n", what->port,

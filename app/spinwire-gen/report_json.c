@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The summary for programs: "schema": "spinwire.gen/1".
+ * The summary for programs: "schema": "spinwire.gen/1", read by tools and tests. main.c
+ * calls it after the text. Keys are added, never renamed. Counters are integers of 63 bits; a
+ * percentile beyond the samples is null, one among the lost frames "lost", as in the text.
  */
 #include <stdio.h>
 
@@ -13,6 +15,7 @@
 
 #define FLOW_ROWS_MAX 1024u /* more flows are summed only */
 
+/* The spectrum is the whole curve, for plots; the named points are what people compare. */
 static json_t *points_json(const struct spw_hist_summary *sum, const struct spw_hist *hist,
 			   uint64_t lost_cnt)
 {
@@ -38,6 +41,7 @@ static json_t *points_json(const struct spw_hist_summary *sum, const struct spw_
 	return out;
 }
 
+/* Each flow by number, up to FLOW_ROWS_MAX of them. */
 static json_t *flows_json(const struct gen_sum *sum)
 {
 	json_t *rows = json_array();
@@ -97,6 +101,7 @@ static json_t *causes_json(const struct gen_slow *slow)
 			 "frames_above", (json_int_t)gen_slow_above(slow), "by", by);
 }
 
+/* Stamps are ticks, so that they compare with those of a spinwire on the same machine. */
 static json_t *worst_json(const struct gen_slow *slow)
 {
 	json_t *rows = json_array();
@@ -117,6 +122,7 @@ static json_t *worst_json(const struct gen_slow *slow)
 	return rows;
 }
 
+/* Names and values side by side, so that a counter is added in one line. */
 static void report_counts_set(json_t *top, const struct gen_sum *sum, const struct gen_report *what)
 {
 	const struct {
@@ -143,6 +149,8 @@ static void report_counts_set(json_t *top, const struct gen_sum *sum, const stru
 		json_object_set_new(top, row[i].name, app_json_number(row[i].value));
 }
 
+/* Percentiles count lost and unsent frames as infinitely late: they were intended, and did not
+ * come. */
 static json_t *gen_summary_json(const struct gen_sum *sum, const struct gen_report *what)
 {
 	json_t *top = json_pack(

@@ -2,6 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Opens a port, a pool and a sender for each worker lcore, runs them, and closes all (senders.h).
+ * main.c calls it from the main lcore; the senders' own loop is lib/gen/run.c.
+ *
+ *    open    lcores ─ clock ─ port ─ memory, pools ─ queues ─ addresses ─ senders
+ *    run     start ─ launch ─ (clock pairs, link, tick)* ─ wait ─ drain
+ *    stop    hold ─ stop the port           close   port ─ pools ─ memory ─ senders
+ *
+ * Queue, pool and sender have the number of their lcore in the list, and belong to that lcore
+ * alone while it runs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +28,7 @@
 #define CLOCK_TICKS 10u /* clock pairs: 50 a second at most */
 #define DRAIN_NS    500000000u
 
+/* Main controls and must not send: its naps would be gaps in the schedule. */
 static int senders_find_lcores(struct gen_senders *senders)
 {
 	uint32_t id;
@@ -38,6 +47,8 @@ static int senders_find_lcores(struct gen_senders *senders)
 	return 0;
 }
 
+/* One region for all pools, slots large enough for the largest frame and what the port puts before
+ * it. */
 static int senders_memory_open(struct gen_senders *senders, uint32_t slots)
 {
 	const struct spw_port_caps *caps = &senders->port->caps;
@@ -83,6 +94,7 @@ static int senders_queues_open(struct gen_senders *senders, bool trail)
 		       : spw_port_clock_open(&senders->nic_clock, senders->port, &senders->tsc);
 }
 
+/* Every sender has the same configuration, and of it plans its own part. */
 static int senders_runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 {
 	const struct gen_run_conf run = {
@@ -132,6 +144,7 @@ static void senders_log_capture(const char *path, const struct gen_capture_note 
 			 path, note->shorter_cnt, GEN_SIZE_MIN, GEN_SIZE_MIN);
 }
 
+/* The addresses are filled in after the port is open, which knows its own. */
 int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf)
 {
 	int rc;
@@ -216,6 +229,7 @@ static void senders_drain(struct gen_senders *senders)
 	}
 }
 
+/* A launch that fails stops those that run already; they are waited for in any case. */
 int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *arg)
 {
 	int rc = spw_port_start(senders->port);
@@ -256,6 +270,7 @@ int gen_senders_trail(const struct gen_senders *senders, const struct gen_conf *
 	return spw_trail_write(trail, senders->cnt, names, conf->trail);
 }
 
+/* A signal ends the hold: the receiver is then no longer waited for. */
 int gen_senders_stop(struct gen_senders *senders, uint64_t hold_ns)
 {
 	for (uint64_t begin = spw_tsc_now();
@@ -265,6 +280,8 @@ int gen_senders_stop(struct gen_senders *senders, uint64_t hold_ns)
 	return spw_port_stop(senders->port);
 }
 
+/* The port goes first, since it returns the slots that it still has; only then pools are counted.
+ */
 uint32_t gen_senders_close(struct gen_senders *senders)
 {
 	uint32_t leaked = 0;

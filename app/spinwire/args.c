@@ -3,6 +3,9 @@
  *
  * The command line. Called first by main: the part behind "--" is read before EAL starts, because
  * the ports that it names decide which devices EAL may touch.
+ *
+ *    EAL arguments ─── "--" ─── own options, or --config FILE and options that override it
+ *    app_eal_split              spw_conf_args: the keys are the options (lib/conf)
  */
 #include <errno.h>
 #include <stdio.h>
@@ -125,6 +128,8 @@ static int args_try_outputs(const struct spw_conf *conf)
 	return rc ? rc : app_file_try("--trail", conf->run.trail);
 }
 
+/* What can be refused without EAL is refused here: a user waits for no hugepages to learn of a
+ * typing error. */
 int app_args(struct app *app, int argc, char **argv)
 {
 	const struct spw_opt_program *program = app_args_program();

@@ -3,12 +3,16 @@
  *
  * --capture: puts a capture (port/spw_capture.h) in front of every queue of the topology. Opened by
  * topology.c after the queues are set up and the clocks paired, before the ports start.
+ *
+ * The capture owns a thread and a ring for each queue; lcores only fill the rings.
+ * spw_capture_stop in main.c writes the rest before the summary counts it.
  */
 #include <errno.h>
 
 #include "app.h"
 #include "base/spw_err.h"
 
+/* A full disk does not end a run: it is reported after it, as an error of the file alone. */
 int app_capture_end(const struct app *app)
 {
 	struct spw_capture_stat stat;
@@ -23,6 +27,7 @@ int app_capture_end(const struct app *app)
 			 : 0;
 }
 
+/* The writer reads frames with the CPU, so memory that it cannot reach is refused. */
 int app_capture_open(struct app *app)
 {
 	struct spw_capture_conf conf = {

@@ -58,6 +58,7 @@ static int executor_kind_choose(struct app *app, uint32_t spare, enum spw_exec_k
 	return 0;
 }
 
+/* backend[0] is what the run begins with; --slo may add others, between which lib/topo changes. */
 int app_executor_choose(struct app *app)
 {
 	const struct spw_conf_cores *cores = &app->conf.executor.cores;

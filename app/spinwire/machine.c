@@ -16,6 +16,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
+/* Findings below a warning are left to spinwire-doctor, but for those that concern every run. */
 static bool machine_matters_here(const struct app *app, const struct spw_plat_finding *finding)
 {
 	if (!strcmp(finding->code, "nic-iommu"))
@@ -59,6 +60,7 @@ static uint32_t machine_worker_cnt(const struct app *app)
 	return spare && spw_plat_core_cnt(app->plat) > 2 * queues ? 2 * queues : queues;
 }
 
+/* --executor-cores is checked first: those cores are outside EAL's arguments. */
 int app_machine_choose(struct app *app)
 {
 	const struct spw_conf_cores *cores = &app->conf.executor.cores;
@@ -83,6 +85,7 @@ static void machine_lcores_warn(const struct app *app)
 	app_lcores_warn(app->plat, id, app->topo.lane_cnt);
 }
 
+/* After the topology is open, and then the facts are released: a run needs them no more. */
 void app_machine_report(struct app *app)
 {
 	if (app->plat)

@@ -3,6 +3,10 @@
  *
  * spinwire <EAL arguments> -- <arguments>: start here. This file is the order of a run (app.h draws
  * it) and its exit status; the data path is lib/pipe/pipe.c.
+ *
+ * Every stage may fail; what was opened is closed by app_topology_close at the end, whichever it
+ * was. Before changing the order: rights are dropped after what may need them (CUDA's first call)
+ * and before the first thread starts.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -62,6 +62,8 @@ static void replay_print_verdicts(const struct replay *replay)
 	       sum->verdict_first[0] ? "; first: " : "", sum->verdict_first);
 }
 
+/* What was recorded, and then what came of it when it ran again: both are needed to judge the
+ * rest. */
 static void replay_print_head(const struct replay *replay)
 {
 	const struct spw_flight_file *file = replay->file.file;
@@ -99,6 +101,7 @@ static void replay_print_head(const struct replay *replay)
 		       sum->before, sum->unjudged);
 }
 
+/* Each count with what it is of, so that 0 of 0 is not read as agreement. */
 static json_t *replay_differs_json(const struct spw_replay_result *sum)
 {
 	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:I,s:I,s:o}", "counters",
@@ -127,6 +130,7 @@ static json_t *replay_summary(const struct replay *replay)
 		app_worst_json(&replay->app, &replay->result), "differs", replay_differs_json(sum));
 }
 
+/* --explain prints one batch in place of the whole. */
 static int replay_report(const struct replay *replay, const char *json, const char *explain)
 {
 	if (json) {
@@ -154,6 +158,7 @@ struct replay_args {
 	const char *file, *json, *explain, *handler;
 };
 
+/* Before "--", and before EAL: a replay needs no DPDK arguments. */
 bool app_replay_is_asked(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)

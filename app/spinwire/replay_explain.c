@@ -2,7 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * --explain FLOW:NUMBER: where one of the worst batches of a recording spent its time, part by
- * part, and why.
+ * part, and why. Called by replay.c after the lanes have run again. Batches are found by the mark
+ * that the generator puts into each frame; only the longest ones are kept with all their facts, so
+ * only those can be explained.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +18,7 @@ static double explain_us(const struct replay *replay, uint64_t ticks)
 	return (double)spw_tsc_to_ns(&replay->app.tsc, ticks) * 1e-3;
 }
 
+/* The parts add up to the whole, and the causes of a part to that part. */
 static void explain_print(const struct replay *replay, const struct spw_rec_slow *slow)
 {
 	printf("flow %u number %u: %.1f us inside spinwire, %s\n", slow->ident.flow,

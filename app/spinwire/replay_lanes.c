@@ -4,6 +4,10 @@
  * Runs the lanes of a recording one after the other and adds up what they report: the recorders'
  * views as spinwire does, the ledger from the pipes that ran again, the executor's words and, of a
  * run that had ended, the ports' own counters.
+ *
+ * replay.c calls app_replay_open, which does all of it, and asks for the results. Lanes are
+ * independent, as they were when they ran: each has its own pipe, and no order between them is
+ * kept.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +18,7 @@
 #include "port/spw_port_raw.h"
 #include "replay.h"
 
+/* Counts are added; of the first difference the earliest lane's is kept. */
 static void replay_sum_add(struct spw_replay_result *sum, const struct spw_replay_result *one,
 			   bool first)
 {
@@ -47,6 +52,7 @@ static void replay_sum_add(struct spw_replay_result *sum, const struct spw_repla
 	sum->ended = (first || sum->ended) && one->ended;
 }
 
+/* The pipe's counters are read after its lane has run, so they are those of the whole window. */
 static int replay_lane_run(struct replay *replay, uint32_t i)
 {
 	static const char *bad_name[SPW_BAD_CNT];
@@ -133,6 +139,7 @@ static int replay_handler_open(struct replay *replay, const char *given)
 				 lane->handler);
 }
 
+/* What was opened before an error is closed by app_replay_close. */
 int app_replay_open(struct replay *replay, const char *path, const char *handler)
 {
 	int rc = spw_flight_read_open(path, &replay->file);

@@ -24,6 +24,7 @@
 #include "app_text.h"
 #include "report_slow.h"
 
+/* Index by index: ports of the topology and their counters are in the same order. */
 static json_t *summary_ports_json(const struct app *app, const struct app_result *res)
 {
 	json_t *ports = json_array();
@@ -104,6 +105,8 @@ static json_t *summary_regimes_json(const struct app_result *res)
 	return regimes;
 }
 
+/* One call of json_pack: a part without memory makes the whole NULL, and app_json_write reports
+ * it. */
 static json_t *summary_whole_json(const struct app *app, const struct app_result *res)
 {
 	return json_pack(
@@ -126,6 +129,7 @@ static json_t *summary_whole_json(const struct app *app, const struct app_result
 		"slo", app_slo_json(app));
 }
 
+/* Only where a capture was asked for: its key is absent otherwise. */
 static json_t *summary_capture_json(const struct app *app)
 {
 	struct spw_capture_stat stat;

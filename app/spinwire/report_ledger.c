@@ -3,6 +3,9 @@
  *
  * The ledger in both summaries. Called by report_text.c and report_json.c, and by replay.c, which
  * prints the same of a recording.
+ *
+ * The equations stand as docs/020 gives them, with the names of the struct: wire, received,
+ * executed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,6 +43,8 @@ static void ledger_print_reason(const char *what, const char *name, uint64_t cnt
 		printf("  %s: %-18s %14" PRIu64 "%s%s\n", what, name, cnt, *text ? "  " : "", text);
 }
 
+/* Reasons with a count of 0 are left out; a residual is followed by the edges that it comes from.
+ */
 void app_report_ledger(const struct app_result *res)
 {
 	const struct spw_ledger_sum *sum = &res->topo.sum;

@@ -4,6 +4,10 @@
  * Slow frames in both summaries: their causes, the longest batches with all their stamps, what
  * delayed the loops, and what the kernel counted meanwhile. Called by report_text.c and
  * report_json.c.
+ *
+ * JSON has every batch that was kept, text the longest WORST_LINES. replay.c prints the same of a
+ * recording, so of struct app these functions read the clock, the threshold and the lanes, of which
+ * a replay has none.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +25,7 @@ static json_int_t slow_ns_int(const struct app *app, uint64_t ticks)
 	return (json_int_t)slow_ns(app, ticks);
 }
 
+/* Every frame above the threshold has exactly one cause, so their sum is their number. */
 static uint64_t slow_frames_above(const struct app_result *res)
 {
 	uint64_t sum = 0;
@@ -104,6 +109,7 @@ static json_t *slow_batch_json(const struct app *app, const struct spw_rec_slow 
 			 slow_stamps_json(w), "blame", slow_blame_json(app, w), "ident", ident);
 }
 
+/* The longest first, as the view keeps them. */
 json_t *app_worst_json(const struct app *app, const struct app_result *res)
 {
 	json_t *worst = json_array();
@@ -141,6 +147,8 @@ json_t *app_held_json(const struct app *app, const struct app_result *res)
 	return held;
 }
 
+/* Counted by the kernel in the windows in which the loop had gaps, so it names suspects, not the
+ * cause. */
 static json_t *slow_who_json(const struct app_lcore *lc)
 {
 	const struct spw_who *who = &lc->who;
@@ -156,6 +164,7 @@ static json_t *slow_who_json(const struct app_lcore *lc)
 			 (json_int_t)who->switches[1], "interrupts", irqs);
 }
 
+/* By lane, also those without a gap. */
 json_t *app_who_json(const struct app *app)
 {
 	json_t *list = json_array();
@@ -167,6 +176,7 @@ json_t *app_who_json(const struct app *app)
 
 /* ---- text ---- */
 
+/* The sum stands before its parts, so that a reader sees whether any frame was slow. */
 static void slow_print_causes(const struct app *app, const struct app_result *res)
 {
 	printf("\nframes above %.1f us: %" PRIu64 "\n", (double)app->conf.run.slow_ns * 1e-3,
@@ -198,6 +208,7 @@ static void slow_print_worst(const struct app *app, const struct app_result *res
 	}
 }
 
+/* Of each kind how often, how long in all and at most. */
 static void slow_print_held(const struct app *app, const struct app_result *res)
 {
 	const char *sep = " ";
@@ -226,6 +237,8 @@ static void slow_print_quota(const struct app_result *res)
 		       (double)res->quota.stopped_ns * 1e-6);
 }
 
+/* The next smaller count: called again with the last one, it lists interrupts from the most
+ * frequent on. */
 static const struct spw_who_irq *slow_blame_most(const struct spw_who *who, uint64_t below)
 {
 	const struct spw_who_irq *best = NULL;
@@ -256,6 +269,7 @@ static void slow_print_who(const struct app *app)
 	}
 }
 
+/* From what held the loops up to the frames that met it. */
 void app_report_slow(const struct app *app, const struct app_result *res)
 {
 	slow_print_held(app, res);

@@ -12,6 +12,7 @@
 #include "app_port.h"
 #include "report_slow.h"
 
+/* The executor's reason is printed with it: AUTO has chosen it, and a user may want another. */
 static void text_print_head(const struct app *app, const struct app_result *res)
 {
 	printf("\nspinwire %s ran %.2f s on %u lcore%s: %.3f M frames/s\n", SPW_VERSION,
@@ -36,6 +37,7 @@ static void text_print_discards(const struct spw_port_stat *stat)
 		printf("  %-18s %14s\n", "port_discards", "unknown");
 }
 
+/* Errors that did not occur are left out, unlike in JSON. */
 static void text_print_port(const char *lead, const struct spw_port *port,
 			    const struct spw_port_stat *st)
 {
@@ -78,6 +80,7 @@ static void text_print_rails(struct spw_port *port)
 	}
 }
 
+/* The sum of a port first, its rails below it. */
 static void text_print_ports(const struct app *app, const struct app_result *res)
 {
 	printf("\n%-20s %-8s %14s %16s %14s %16s\n", "port", "driver", "rx frames", "rx bytes",
@@ -93,6 +96,7 @@ static void text_print_ports(const struct app *app, const struct app_result *res
 	}
 }
 
+/* "-": too few samples for that percentile; "over": beyond the histogram. */
 static void text_print_stages(const struct app_result *res)
 {
 	printf("\n%-14s %12s", "stage [ns]", "frames");
@@ -119,6 +123,7 @@ static void text_print_stages(const struct app_result *res)
 			       res->latency[s].stage, res->latency[s].defects);
 }
 
+/* Busy is all but idle poll, as docs/020 defines it. */
 static void text_print_regimes(const struct app_result *res)
 {
 	printf("\nlcore time ");
@@ -130,6 +135,7 @@ static void text_print_regimes(const struct app_result *res)
 	       res->turn_max_ns);
 }
 
+/* What was not captured is named by reason: the run went on without waiting for the file. */
 static void text_print_capture(const struct app *app)
 {
 	struct spw_capture_stat stat;
@@ -143,6 +149,7 @@ static void text_print_capture(const struct app *app)
 	       stat.frames, stat.bytes, stat.ring_full, stat.limited, stat.disk);
 }
 
+/* Without stamps there are no stages, regimes or causes. */
 void app_report_text(const struct app *app, const struct app_result *result)
 {
 	text_print_head(app, result);

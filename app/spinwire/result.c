@@ -3,11 +3,16 @@
  *
  * Turns a topology's counters and a recorder view into the numbers that summaries print. Called by
  * main after the stop, and by telemetry while the run is on.
+ *
+ * Figures that more than one output prints are computed here, once: text, JSON and telemetry show
+ * the same. Reading while the run is on is safe, since each counter has one writer; the edges of
+ * the ledger then differ by what is under way.
  */
 #include <string.h>
 
 #include "app.h"
 
+/* Regimes are shares of all ticks of all lcores; a frame's cost leaves idle polls out. */
 static void result_gather_times(struct app *app, const struct spw_rec_view *view,
 				struct app_result *res)
 {
@@ -33,6 +38,7 @@ static void result_gather_times(struct app *app, const struct spw_rec_view *view
 	res->turn_max_ns = spw_tsc_to_ns(&app->tsc, view->turn_max_tsc);
 }
 
+/* Since the start: the control group may have been throttled before. */
 static void result_gather_quota(const struct app *app, struct app_result *res)
 {
 	const struct spw_plat_quota *start = &app->quota;
@@ -43,6 +49,7 @@ static void result_gather_quota(const struct app *app, struct app_result *res)
 	res->quota.stopped_ns -= SPW_MIN(start->stopped_ns, res->quota.stopped_ns);
 }
 
+/* Seconds end with stop, not with now: a report takes time too. */
 void app_result_gather(struct app *app, const struct spw_rec_view *view,
 		       struct app_result *result_out)
 {

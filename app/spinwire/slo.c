@@ -3,6 +3,12 @@
  *
  * --slo 20us@p99.9: which executors such a run opens, what the log says of each change
  * (topo/spw_slo.h makes them), and what the summary says at the end.
+ *
+ *   topology.c   app_slo_backends: what to open; app_slo_open
+ *   control.c    app_slo_turn, every 20 ms ─► spw_slo_watch_turn ─► another executor or burst
+ *   summary      app_slo_json, app_slo_print
+ *
+ * lib/topo decides; this file has the option and the words.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,6 +55,7 @@ static int slo_parse(const char *text, struct spw_slo_conf *conf_out, char *poin
 	return rc ? spw_err_ctx(rc, "--slo %s", text) : 0;
 }
 
+/* Only to refuse a wrong text early; the result is parsed again when it is used. */
 int app_slo_try(const char *text)
 {
 	struct spw_slo_conf conf;
@@ -57,6 +64,7 @@ int app_slo_try(const char *text)
 	return text[0] ? slo_parse(text, &conf, point, sizeof(point)) : 0;
 }
 
+/* The policy sees executors by the index that the topology gave them. */
 int app_slo_open(struct app *app)
 {
 	struct spw_slo_conf conf = {.backend_cnt = app->topo.backend_cnt,
@@ -132,6 +140,7 @@ static const char *slo_lost_text(const struct spw_slo_sample *sample, char *text
 	return text;
 }
 
+/* One line a change with what was measured, so that a log explains every setting. */
 static void slo_log_change(const struct app *app, const struct spw_slo_step *step,
 			   const struct spw_slo_sample *sample)
 {
@@ -206,6 +215,8 @@ static json_t *slo_setting_json(const struct app *app, struct spw_slo_setting se
 			 app_json_known(backend->ctas, backend->ctas), "burst", (int)setting.burst);
 }
 
+/* Every setting with what is known of it at the load of the last measurement; null: not tried at
+ * it. */
 static json_t *slo_settings_json(const struct app *app)
 {
 	struct spw_slo_setting setting;

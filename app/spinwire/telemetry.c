@@ -27,6 +27,7 @@ static struct app *live; /* NULL: not running; under lock, since commands cannot
 
 static uint32_t refused; /* under lock: values that DPDK did not take into the present answer */
 
+/* DPDK 23.03 renamed the call. */
 static void dict_add(struct rte_tel_data *d, const char *name, uint64_t v)
 {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
@@ -301,6 +302,7 @@ static const struct {
 	{"/spinwire/record", "Writes the file of --record now. Takes no parameters.", record_dict},
 };
 
+/* For every command: the fill function runs under the lock, so the run cannot end meanwhile. */
 static int telemetry_answer(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	rte_tel_data_start_dict(d);
@@ -316,6 +318,7 @@ static int telemetry_answer(const char *cmd, const char *params, struct rte_tel_
 	return 0;
 }
 
+/* Commands are registered before `live` is set: until then an answer is empty. */
 int app_telemetry_open(struct app *app)
 {
 	int rc = 0;
@@ -330,6 +333,7 @@ int app_telemetry_open(struct app *app)
 	return 0;
 }
 
+/* After this returns no command reads the run any more. */
 void app_telemetry_close(void)
 {
 	pthread_mutex_lock(&lock);

@@ -4,6 +4,13 @@
  * From the checked configuration to a topology (lib/topo): which lcore runs which queue, and what
  * the user's arguments mean for ports, memory, executor and pipes. Called once by main, after EAL
  * has started. Lane i of the topology, lcore[i] and executor ring i belong together.
+ *
+ *   lcores ─ ports, memory, pipes ─ executor ─ trail, record ─ spw_topo_open ─ slo ─ litmus
+ *   ─ capture
+ *
+ * The order matters: AUTO counts the lcores that are left, the pipes take trail and recorder when
+ * they open, and the litmus sends frames that no capture should have. What fails half-way is
+ * closed by app_topology_close.
  */
 #include <errno.h>
 
@@ -32,6 +39,7 @@ static uint32_t topology_next_free(const struct app *app, uint32_t *at)
 	return RTE_MAX_LCORE;
 }
 
+/* A port's own list comes before the free ones, queue by queue. */
 static int topology_lcore_for(struct app *app, uint32_t p, uint32_t q, uint32_t *at)
 {
 	const struct spw_conf_port *cp = &app->conf.port[p];
@@ -60,6 +68,7 @@ static int topology_lcore_for(struct app *app, uint32_t p, uint32_t q, uint32_t 
 	return 0;
 }
 
+/* Lcores that are left over are spare: the cpu executor may run on their cores. */
 static int topology_lcores_assign(struct app *app)
 {
 	bool is_lcore[RTE_MAX_LCORE];
@@ -82,6 +91,7 @@ static int topology_lcores_assign(struct app *app)
 
 /* ---- configuration ---- */
 
+/* Specifications are referred to, not copied: conf outlives the topology. */
 static void topology_conf_ports(struct app *app)
 {
 	struct spw_topo_conf *tc = &app->topo_conf;
@@ -136,6 +146,8 @@ int app_topology_open(struct app *app)
 	return rc ? rc : app_capture_open(app);
 }
 
+/* The capture first, which stands before every queue. A part that was not opened is zero, and
+ * closing it does nothing. */
 void app_topology_close(struct app *app)
 {
 	spw_capture_close(app->capture);

@@ -3,6 +3,9 @@
  *
  * --trail: a ring for each lane, which its pipe fills (trail/spw_trail.h), and one file for all
  * when the run is over. Called by topology.c and main.c.
+ *
+ * tools/run joins the file with the generator's by flow and number. Names of gaps and causes stand
+ * in its head, so a reader needs no table of numbers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +14,7 @@
 
 #define NAMES_BYTES 480
 
+/* Before the topology opens: its pipes take the rings from topo_conf. */
 int app_trail_open(struct app *app)
 {
 	int rc = 0;
@@ -36,6 +40,7 @@ static void trail_names(char out[NAMES_BYTES])
 				      c ? "," : ";cause=", spw_cause_name((enum spw_cause)c));
 }
 
+/* After the lcores have ended: no ring is written any more. */
 int app_trail_write(const struct app *app)
 {
 	const struct spw_trail *trail[SPW_TOPO_LANE_MAX];
