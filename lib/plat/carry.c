@@ -4,6 +4,13 @@
  * What network functions carry together (spw_plat.h). Two functions of a DGX Spark's four share
  * each port, and two others each PCIe link, so rates do not add up: the most that flows is the
  * smallest cut, which takes port or PCIe link of each function, and counts once what several share.
+ *
+ * Called by lib/ncclnet for a set of rails, with the facts that plat.c read. cnt rails
+ * have 2^cnt cuts; all are tried, since there are few rails.
+ *
+ *    rail 0 ── port A ── PCIe 1        cut at the ports: A + A (paid once) + B
+ *    rail 1 ── port A ── PCIe 2        cut at PCIe:     1 + 2 + 1 (paid once)
+ *    rail 2 ── port B ── PCIe 1        a choice for each rail; the cheapest is the limit
  */
 #include <string.h>
 
@@ -36,6 +43,7 @@ static const struct spw_plat_nic *nic_of(const struct spw_plat *plat, const char
 	return NULL;
 }
 
+/* half_of refers to the first half, so both halves come to the same index. */
 static bool carry_same_port(const struct spw_plat *plat, const struct spw_plat_nic *a,
 			    const struct spw_plat_nic *b)
 {
@@ -64,6 +72,7 @@ static uint32_t carry_price(const struct spw_plat *plat, const struct spw_plat_c
 	return pcie ? spw_plat_pcie_mbps(nic->pcie_width, nic->pcie_mtps) : rail[i].mbps;
 }
 
+/* Bit i of the choice says where rail i is cut. */
 uint32_t spw_plat_carry_mbps(const struct spw_plat *plat, const struct spw_plat_carry *rail,
 			     uint32_t cnt)
 {

@@ -13,6 +13,10 @@
  *
  * Source: Linux Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst,
  * cgroup-v1/memory.rst, scheduler/sched-bwc.rst; cgroups(7).
+ *
+ * A limit holds for everything below it, so the tightest of all folders on the way up counts.
+ * plat.c calls this for the facts; spw_plat_memory_left and spw_plat_quota_read are for a running
+ * program, which asks again.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -254,6 +254,8 @@ static void cores_allowed_read(struct plat_read *r, const bool *isolated, bool *
 		allowed[r->plat->core[i].cpu] = group[r->plat->core[i].cpu];
 }
 
+/* Online cores only: others have no topology in sysfs. Errors: a tree without cores is not a
+ * machine's. */
 static int cores_find(struct plat_read *r)
 {
 	bool online[SPW_PLAT_CORE_MAX] = {false};
@@ -274,6 +276,8 @@ static int cores_find(struct plat_read *r)
 	return 0;
 }
 
+/* The sets of the whole machine first; then each core's own files; nodes last, since they refer to
+ * cores. */
 int plat_cores_read(struct plat_read *r)
 {
 	bool allowed[SPW_PLAT_CORE_MAX] = {false}, isolated[SPW_PLAT_CORE_MAX] = {false};

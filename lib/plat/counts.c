@@ -5,6 +5,13 @@
  * reading is kept in the tree below later/. Source: Linux
  * Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst, rdma-core's and the
  * kernel's hw_counters of mlx5.
+ *
+ *    plat_counts_read(r, false)   first reading, kept in the tree
+ *    ... sample_ms ...            plat.c waits
+ *    plat_counts_read(r, true)    a fresh tree reads again ─► later/... ─► count.later
+ *
+ * The names are those that the findings know (findings/nic.c); others of a card's hundreds are not
+ * noted.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -61,6 +68,7 @@ static void counts_keep(struct spw_plat_nic *nic, const char *name, uint64_t val
 	nic->count_cnt++;
 }
 
+/* One text holds all statistics of an interface: asking a card for one costs as much as for all. */
 static void counts_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char *path,
 			    bool later)
 {
@@ -79,6 +87,7 @@ static void counts_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const
 	}
 }
 
+/* A kernel that lacks a counter has no file of it, which leaves the counter out. */
 static void counts_hw_read(struct plat_read *r, struct spw_plat_nic *nic, bool later)
 {
 	char path[160];
@@ -115,6 +124,7 @@ static void counts_refresh(struct plat_read *r, const char *path)
 	plat_tree_free(fresh);
 }
 
+/* Only what the first reading could have found. */
 static void counts_nic_refresh(struct plat_read *r, const struct spw_plat_nic *nic)
 {
 	char path[160];
@@ -129,6 +139,7 @@ static void counts_nic_refresh(struct plat_read *r, const struct spw_plat_nic *n
 	}
 }
 
+/* A recorded tree is read as it is: it has its own later/. */
 void plat_counts_read(struct plat_read *r, bool later)
 {
 	char path[96];
@@ -151,6 +162,7 @@ void plat_counts_read(struct plat_read *r, bool later)
 	}
 }
 
+/* For callers that want one counter now, without the facts of a machine. */
 int spw_plat_count_read(const char *netdev, const char *name, uint64_t *value_out)
 {
 	struct plat_tree *fresh;

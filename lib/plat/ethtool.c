@@ -3,6 +3,12 @@
  *
  * Statistics of network interfaces by ioctl, as ethtool reads them (spw_ethtool.h): how many, their
  * names, their values. ethtool's netlink has no call for the statistics that a driver names itself.
+ *
+ * The call is a parameter (spw_ethtool_fn), so that a test answers in the kernel's place. Used by
+ * the probes of this library and by lib/rdma. What a driver counts has no fixed order: values are
+ * found by name.
+ *
+ *    ETHTOOL_GSSET_INFO   how many        ETHTOOL_GSTRINGS   names        ETHTOOL_GSTATS   values
  */
 #include "plat/spw_ethtool.h"
 
@@ -17,6 +23,7 @@
 
 #define STAT_MAX 65536u /* statistics of one interface */
 
+/* socket points to a descriptor of any socket. */
 int spw_ethtool_kernel(void *socket, const char *netdev, void *cmd)
 {
 	struct ifreq request = {.ifr_data = cmd};
@@ -40,6 +47,8 @@ static int ethtool_stat_cnt(spw_ethtool_fn *call, void *arg, const char *netdev,
 	return info.head.sset_mask && info.cnt && info.cnt <= STAT_MAX ? 0 : -EOPNOTSUPP;
 }
 
+/* Names and values are of two calls, between which the number may change: the smaller one counts.
+ */
 static int ethtool_both_read(spw_ethtool_fn *call, void *arg, const char *netdev, uint32_t max,
 			     struct spw_ethtool_stats *stats)
 {
@@ -79,6 +88,7 @@ void spw_ethtool_stats_free(struct spw_ethtool_stats *stats)
 	memset(stats, 0, sizeof(*stats));
 }
 
+/* Names fill their field without a terminator when they are as long as it is. */
 uint64_t spw_ethtool_stats_at(const struct spw_ethtool_stats *stats, uint32_t i,
 			      char name[SPW_ETHTOOL_NAME_MAX])
 {
@@ -117,6 +127,7 @@ static bool phy_count_moved(const struct spw_phy_count *base, const struct spw_p
 	return known;
 }
 
+/* A counter that was unknown at either reading makes the difference unknown, not 0. */
 void spw_phy_moved(const struct spw_phy_count base[SPW_PHY_CNT],
 		   const struct spw_phy_count now[SPW_PHY_CNT], struct spw_port_stat *stat)
 {

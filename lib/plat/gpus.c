@@ -5,6 +5,10 @@
  *
  * GPUs are listed by CUDA's ordinals; NVML and sysfs are joined by PCI address. -1 stands for
  * unknown.
+ *
+ * A GPU that CUDA does not list is no executor, so it is no row here. NVML may be missing while
+ * CUDA is there: its values are then unknown. plat.c calls plat_gpus_read after the probes;
+ * spw_plat_gpus_load adds what a load shows.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +17,8 @@
 
 #include "plat/plat_impl.h"
 
+/* The PCI address is made of CUDA's attributes in the form that sysfs and NVML use, to join them.
+ */
 static void gpu_cuda_read(struct plat_read *r, struct spw_plat_gpu *gpu, const char *number)
 {
 	plat_text(r, "name", gpu->name, sizeof(gpu->name), "cuda/%s/name", number);
@@ -64,6 +70,7 @@ static void gpu_load_read(struct plat_read *r, struct spw_plat_gpu *gpu)
 		*load = (struct spw_plat_gpu_load){-1, -1, -1, -1, -1};
 }
 
+/* Names that are no ordinal, such as "driver" and "why", stand in the same folder. */
 static bool gpu_read(const char *number, void *arg)
 {
 	struct plat_read *r = arg;
@@ -80,6 +87,7 @@ static bool gpu_read(const char *number, void *arg)
 	return ++plat->gpu_cnt < SPW_PLAT_GPU_MAX;
 }
 
+/* Judged again with the load: an idle GPU's clocks say nothing. */
 void spw_plat_gpus_load(struct spw_plat *plat, const char *cuda_lib, const char *nvml_lib)
 {
 	struct plat_read r = {.tree = plat->tree, .plat = plat};
@@ -93,6 +101,8 @@ void spw_plat_gpus_load(struct spw_plat *plat, const char *cuda_lib, const char 
 	}
 }
 
+/* Without a GPU the reason is kept: the findings need it: a driver that does not start is an error,
+ * no driver is none. */
 void plat_gpus_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;

@@ -3,6 +3,9 @@
  *
  * What belongs to the machine or to this process as a whole: names, limits, capabilities, modules,
  * container, variables of the environment. Source: Linux proc(5), capabilities(7).
+ *
+ * plat.c calls plat_host_read once. Everything read here leaves a default that hurts nothing when
+ * it is missing: a container hides much of it.
  */
 #include <stdio.h>
 #include <stdlib.h>

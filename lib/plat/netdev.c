@@ -4,6 +4,12 @@
  * Whether the kernel uses a network interface (spw_netdev.h): the default route, addresses, and the
  * interfaces on top of it. All is read from the network namespace of the caller, but for the last,
  * which sysfs shows of the namespace that mounted it.
+ *
+ * lib/port (ethdev) and lib/rdma ask before they take frames away from the kernel, which would cut
+ * off whoever is logged in through the interface. Read anew each time, not from the facts: routes
+ * come and go.
+ *
+ *    name ── default route? ── address? ── upper_NAME (bond, bridge, VLAN): the same of each
  */
 #include "plat/spw_netdev.h"
 
@@ -37,6 +43,7 @@ static bool netdev_is_default6(const char *line, char name_out[IF_NAMESIZE])
 	       !bits && !(flags & RTF_REJECT);
 }
 
+/* A table that cannot be read has no route in it: no reason to refuse. */
 static bool netdev_routes_through(const char *path,
 				  bool (*is_default)(const char *line, char *name_out),
 				  const char *name)
@@ -79,6 +86,7 @@ static bool netdev_has_address(const char *name, char *text_out, socklen_t bytes
 	return found;
 }
 
+/* why_out is set only with true. */
 static bool netdev_own_use(const char *name, char *why_out, size_t bytes)
 {
 	char addr[INET6_ADDRSTRLEN];

@@ -4,6 +4,12 @@
  * The PCIe function of a NIC: its link, IOMMU, relaxed ordering, error counts and interrupts.
  * Source: Linux Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-pci-devices-aer_stats; PCI
  * Express Base Specification, Device Control register.
+ *
+ * nics.c calls plat_nic_pci_read for each function. Configuration space is read byte by byte from
+ * the tree's text: capabilities are a list whose links come from a device, or from a file of
+ * anybody's, so its hops are bounded.
+ *
+ *   0x34 ─► id, next ─► id, next ─► ... ─► id 0x10 (PCI Express); 8 bytes on: Device Control
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +70,7 @@ static uint32_t pci_express_at(const char *hex, uint32_t bytes)
 	return 0;
 }
 
+/* -1 with a reason where it cannot be known: users other than root are shown 64 bytes only. */
 static void pci_relaxed_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
 {
 	char path[PLAT_TREE_PATH_MAX + 16], source[PLAT_TREE_PATH_MAX + 48];
@@ -90,6 +97,7 @@ static void pci_relaxed_read(struct plat_read *r, struct spw_plat_nic *nic, cons
 
 /* ---- errors and interrupts ---- */
 
+/* -1: the kernel or the function has no such counts. */
 static int64_t pci_aer_read(struct plat_read *r, const char *dir, const char *kind,
 			    const char *total)
 {
@@ -105,6 +113,8 @@ struct irq_walk {
 	bool cpu[SPW_PLAT_CORE_MAX];
 };
 
+/* The effective list is what the interrupt controller uses; older kernels show only the one that
+ * was asked for. */
 static bool pci_irq_read(const char *number, void *arg)
 {
 	struct irq_walk *walk = arg;
@@ -145,6 +155,7 @@ static void pci_locality_read(struct plat_read *r, struct spw_plat_nic *nic)
 		nic->node = node;
 }
 
+/* dir is the function's real folder, also where class/net leads to a child of it (virtio). */
 void plat_nic_pci_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
 {
 	nic->vendor = (uint16_t)plat_number(r, "vendor", 0, "%s/vendor", dir);

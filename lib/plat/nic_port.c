@@ -3,6 +3,13 @@
  *
  * The network interface and the RDMA port of a function. Source: Linux
  * Documentation/ABI/testing/sysfs-class-net, Documentation/ABI/stable/sysfs-class-infiniband.
+ *
+ * nics.c calls these after the PCIe function was read. GIDs decide what RDMA can reach, so NCCL's
+ * and UCX's own rule is followed: the finding names the entry that they will take.
+ *
+ *    gids/0   fe80::...            link-local, RoCE v1
+ *    gids/2   ::ffff:169.254.1.2   RoCE v2 over IPv4: the first one, taken though link-local
+ *    gids/3   ::ffff:10.0.0.1      RoCE v2 over IPv4: routable
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +157,8 @@ static uint32_t port_path_mtu(uint32_t mtu)
 	return best;
 }
 
+/* Ends the walk at the device's own entry; access is tried, because rights alone do not decide it.
+ */
 static bool port_uverbs_read(const char *name, void *arg)
 {
 	struct gid_walk *walk = arg;
@@ -171,6 +180,7 @@ static bool port_uverbs_read(const char *name, void *arg)
 	return false;
 }
 
+/* Port 1 only: mlx5 makes a device for each port. */
 void plat_nic_rdma_read(struct plat_read *r, struct spw_plat_nic *nic)
 {
 	char text[32];

@@ -82,6 +82,7 @@ static void nics_netdev_set(struct plat_read *r, struct spw_plat_nic *nic, const
 	plat_nic_eth_read(r, nic, dir);
 }
 
+/* A netdev without a PCI function (bridge, tunnel) is passed over: nics_add finds no address. */
 static bool nics_net_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
@@ -144,6 +145,8 @@ static void nics_other_add(struct plat_read *r, struct spw_plat_rdma *dev)
 		plat->rdma[plat->rdma_cnt++] = *dev;
 }
 
+/* Software devices are sorted out before the function is looked for, since old kernels link them
+ * to it. */
 static bool nics_rdma_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
@@ -176,6 +179,8 @@ static bool nics_rdma_read(const char *name, void *arg)
 
 /* ---- functions without a driver ---- */
 
+/* Functions without a driver have no place in class/net: the findings need them to say that one is
+ * missing. */
 static bool nics_function_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
@@ -222,6 +227,7 @@ static int nics_by_address(const void *a, const void *b)
 	return strcmp(((const struct spw_plat_nic *)a)->pci, ((const struct spw_plat_nic *)b)->pci);
 }
 
+/* Halves are found last, over the sorted table, so half_of always refers backwards. */
 void plat_nics_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;

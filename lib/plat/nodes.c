@@ -3,6 +3,9 @@
  *
  * NUMA nodes, their memory and their hugepages. Source: Linux
  * Documentation/ABI/stable/sysfs-devices-node.
+ *
+ * plat.c calls plat_nodes_read once; the findings add up the free hugepages of all nodes. Nodes are
+ * sorted, because folders are listed in alphabetical order, where node10 comes before node2.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +37,7 @@ static bool node_huge_read(const char *name, void *arg)
 	return ++walk->node->huge_cnt < SPW_PLAT_HUGE_MAX;
 }
 
+/* A line of meminfo begins with the node's number in sysfs, and without it in /proc. */
 static void node_memory(struct plat_read *r, struct spw_plat_node *node, const char *path,
 			const char *total, const char *unused)
 {

@@ -7,6 +7,10 @@
  *   measured/way/0 = cable 1 mbps 13100 nominal 98400 packets 160000 wire 160012 from A to B
  *
  * -1 stands for what is unknown: no nominal rate, counters that cannot be read; mbps -1: no answer.
+ *
+ * app/spinwire-doctor measures and calls spw_plat_pairs_put; a recorded machine is read by plat.c.
+ * Both end in plat_pairs_judge, so a replayed machine has the findings of the one that was
+ * measured.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +25,7 @@
 
 #define SLOW_PERCENT 60 /* of the nominal rate: below, a pair is slow */
 
+/* What one function can carry: the smaller of PCIe and port; -1 if neither is known. */
 int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic)
 {
 	uint64_t bits = (uint64_t)nic->pcie_mtps * nic->pcie_width;
@@ -32,6 +37,7 @@ int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic)
 	return pcie ? SPW_MIN(pcie, nic->speed_mbit) : nic->speed_mbit;
 }
 
+/* Half of the packets is enough: counters of the port are refreshed late. */
 enum spw_plat_wire spw_plat_pair_wire(const struct spw_plat_pair *pair)
 {
 	if (pair->wire < 0 || pair->packets <= 0)
@@ -48,6 +54,7 @@ const char *spw_plat_wire_name(enum spw_plat_wire wire)
 
 /* ---- the tree ---- */
 
+/* The whole line or nothing: numbers of a torn line would be judged. */
 static bool pair_parse(const char *text, struct spw_plat_pair *pair)
 {
 	int cable = 0;
@@ -63,6 +70,7 @@ static bool pair_parse(const char *text, struct spw_plat_pair *pair)
 	return true;
 }
 
+/* Lines that are no pair are left out; the rest is read. */
 static bool pair_read(const char *number, void *arg)
 {
 	struct plat_read *r = arg;
@@ -83,6 +91,7 @@ void plat_pairs_read(struct plat_read *r)
 	plat_tree_each(r->tree, "measured/way", pair_read, r);
 }
 
+/* Through the tree, as if it had been recorded: what is saved and what is judged is the same. */
 void spw_plat_pairs_put(struct spw_plat *plat, const struct spw_plat_pair *pair, uint32_t cnt)
 {
 	struct plat_read r = {.tree = plat->tree, .plat = plat};
@@ -140,6 +149,7 @@ static void pair_slow_judge(struct spw_plat *plat, const struct spw_plat_pair *p
 			  "and speed; then shut the machine down and pull the power cord");
 }
 
+/* One finding a pair: a slow one that turned round inside the NIC is explained by that. */
 void plat_pairs_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->pair_cnt; i++) {

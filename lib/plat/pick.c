@@ -40,6 +40,7 @@ static const struct spw_plat_nic *nic_named(const struct spw_plat *plat, const c
 	return NULL;
 }
 
+/* Another thread of the same physical core has an lcore already. */
 static bool pick_sibling_taken(const struct picking *p, const struct spw_plat_core *core)
 {
 	for (uint32_t i = 0; i < p->plat->core_cnt; i++)
@@ -48,6 +49,7 @@ static bool pick_sibling_taken(const struct picking *p, const struct spw_plat_co
 	return false;
 }
 
+/* A sibling that is not isolated may run anything, and takes half of the core then. */
 static bool pick_sibling_is_shared(const struct picking *p, const struct spw_plat_core *core)
 {
 	for (uint32_t i = 0; i < p->plat->core_cnt; i++)
@@ -121,6 +123,7 @@ static uint32_t pick_main(struct picking *p)
 	return worst->cpu;
 }
 
+/* Workers choose first: the main lcore takes what they leave. */
 int spw_plat_pick(const struct spw_plat *plat, const struct spw_plat_pick *pick, uint32_t *cpu_out)
 {
 	struct picking p = {.plat = plat, .nic = nic_named(plat, pick->nic), .l3_id = -1};
@@ -137,6 +140,7 @@ int spw_plat_pick(const struct spw_plat *plat, const struct spw_plat_pick *pick,
 	return 0;
 }
 
+/* A CPU quota pays for fewer cores than the cpuset has: more threads that spin would be stopped. */
 uint32_t spw_plat_core_cnt(const struct spw_plat *plat)
 {
 	uint32_t paid = plat->quota_us ? plat->quota_us / plat->period_us : UINT32_MAX;

@@ -234,6 +234,7 @@ static void memory_judge(struct spw_plat *plat)
 			"0 (no crash kernel is loaded), and a reboot");
 }
 
+/* Lists name the cores, so that the remedy can be pasted. */
 void plat_cores_judge(struct spw_plat *plat)
 {
 	char text[96];

@@ -2,6 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Findings about GPUs and GPUDirect (findings.c has the rules).
+ *
+ * plat.c calls plat_gpus_judge after all readers; spw_plat_gpus_load calls plat_load_judge again
+ * with what a load showed. Remedies name the GPU by CUDA's ordinal.
  */
 #include <string.h>
 
@@ -42,6 +45,7 @@ static void gpu_executor_judge(struct spw_plat *plat, const struct spw_plat_gpu 
 			    "build; else --executor cpu or inline");
 }
 
+/* Settings that somebody can change: display, compute mode, cooling, seat of the card. */
 static void gpu_settings_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	if (gpu->attr[SPW_PLAT_GPU_KERNEL_EXEC_TIMEOUT] == 1)
@@ -95,6 +99,7 @@ static void gpu_peermem_judge(struct spw_plat *plat, const struct spw_plat_gpu *
 			    "which offer dma-buf");
 }
 
+/* One RDMA device on the GPU's node is enough for silence. */
 static void gpu_distance_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	const struct spw_plat_nic *far = NULL;
@@ -142,6 +147,7 @@ void plat_load_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 			    gpu->ordinal);
 }
 
+/* A driver that does not start is an error; a machine without a GPU is none. */
 void plat_gpus_judge(struct spw_plat *plat)
 {
 	if (plat->gpu_cnt == 0 && strstr(plat->cuda_why, "does not start"))

@@ -3,6 +3,11 @@
  *
  * Findings about the machine as a whole: drivers, rights, container, names (findings.c has the
  * rules).
+ *
+ *    function on PCI ── driver? ── RDMA device? ── /dev/infiniband? ── rights? ── GID variables?
+ *                       modules    modules, LAG    container, udev     uverbs    NCCL, UCX
+ *
+ * Each step is judged only where the one before it holds, so one cause gives one finding.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -57,6 +62,7 @@ static void host_lag_judge(struct spw_plat *plat)
 	}
 }
 
+/* Functions that lib/plat found on PCI, with or without an interface: plat->pci has all of them. */
 static void host_drivers_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->pci_cnt; i++) {
@@ -114,6 +120,7 @@ static void host_gb10_judge(struct spw_plat *plat)
 			"/sys/bus/pci/rescan if it does not)");
 }
 
+/* A warning: reliable connections need no such right. */
 static void host_rights_judge(struct spw_plat *plat)
 {
 	if (host_has_rdma(plat) && plat->cap_known && !(plat->cap >> CAP_NET_RAW & 1))
@@ -124,6 +131,7 @@ static void host_rights_judge(struct spw_plat *plat)
 			    "container: --cap-add NET_RAW");
 }
 
+/* Why the file cannot be opened decides the remedy: rights, a container, or udev. */
 static void host_uverbs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	if (!nic->rdma[0] || nic->uverbs_error <= 0)
@@ -164,6 +172,7 @@ static void host_gid_variable_judge(struct spw_plat *plat, const char *name, int
 	}
 }
 
+/* A blank ends each name in the list, so "eth1" is not found in "eth10". */
 static void host_names_judge(struct spw_plat *plat)
 {
 	char wanted[32];

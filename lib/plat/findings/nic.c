@@ -398,6 +398,7 @@ static void nic_count_judge(struct spw_plat *plat, const struct spw_plat_nic *ni
 	}
 }
 
+/* Only counters that moved between the two readings are findings. */
 void plat_counts_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)

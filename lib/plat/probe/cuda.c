@@ -5,6 +5,10 @@
  * opened at run time: no CUDA is needed to build this, and a machine without the library has no
  * GPU. Only queries are made; no context is created. Source of names and numbers: CUDA driver API,
  * cuda.h.
+ *
+ * plat.c calls plat_probe_cuda for a live tree; gpus.c reads the answers from the tree. A recorded
+ * machine has them in its file, and no library is opened for it. lib/exec asks for one GPU by
+ * spw_plat_gpu_read.
  */
 #include <dlfcn.h>
 #include <errno.h>

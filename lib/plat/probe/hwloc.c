@@ -97,6 +97,8 @@ static void probe_hwloc_functions(struct plat_tree *tree, hwloc_topology_t topo)
 	}
 }
 
+/* Cores outside the cpuset are included: the findings compare what this process may use with what
+ * there is. */
 void plat_probe_hwloc(struct plat_tree *tree)
 {
 	unsigned int version = hwloc_get_api_version();

@@ -147,6 +147,7 @@ static int link_ask(struct asking *a, const char *netdev, struct link *link_out)
 	return link_receive(a, link_read, link_out);
 }
 
+/* Nothing is put after an error, so that the caller asks by ioctl instead. */
 int plat_probe_link(struct plat_tree *tree, const char *netdev)
 {
 	struct link link = {.speed = -1, .max = 0, .autoneg = 0, .lanes = -1};

@@ -46,6 +46,7 @@ struct load {
 	const char *nvml;
 };
 
+/* No CUDA is needed to build this: the names are those of the driver library's ABI. */
 static bool probe_load_open(const char *path, struct load *l)
 {
 	const struct {
@@ -192,6 +193,7 @@ static void load_gpu_run(const struct load *l, struct loaded *g)
 		SPW_MAX(g->memory_mbs, 2 * load_mbs(load_time_copies(l, g->to, g->from, cnt), cnt));
 }
 
+/* The primary context is the one that the program's own CUDA code would use. */
 static bool load_gpu_open(const struct load *l, struct loaded *g)
 {
 	void *ctx = NULL;
@@ -243,6 +245,7 @@ static void load_gpu(struct plat_tree *tree, const struct load *l, int ordinal)
 	plat_tree_put(tree, path, text);
 }
 
+/* One GPU after the other: together they would share the host's memory. */
 void plat_probe_load(struct plat_tree *tree, const char *cuda, const char *nvml)
 {
 	struct load l = {.nvml = nvml};

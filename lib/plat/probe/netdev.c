@@ -39,6 +39,7 @@ static int netdev_ioctl(struct asked *a, void *cmd)
 	return a->fd < 0 || spw_ethtool_kernel(&a->fd, a->dev, cmd) < 0 ? -errno : 0;
 }
 
+/* An error is kept as well: a saved tree then answers as the machine did. */
 static void netdev_put(const struct asked *a, const char *what, int rc, const char *text)
 {
 	char path[96];
@@ -95,6 +96,7 @@ static void netdev_link_probe(struct asked *a)
 	netdev_put(a, "link", rc, text);
 }
 
+/* Pause that a port announces is no proof that it is sent: counters show that (counts.c). */
 static void netdev_pause_probe(struct asked *a)
 {
 	struct ethtool_pauseparam q = {.cmd = ETHTOOL_GPAUSEPARAM};
@@ -114,6 +116,7 @@ static void netdev_firmware_probe(struct asked *a)
 	netdev_put(a, "firmware", rc, q.fw_version);
 }
 
+/* All statistics in one text, since they are read by one call. */
 static void netdev_stats_probe(struct asked *a)
 {
 	struct spw_ethtool_stats stats;
@@ -134,6 +137,7 @@ static void netdev_stats_probe(struct asked *a)
 	free(text);
 }
 
+/* IPv4 only: RoCE v2 over IPv4 is what the findings look for. */
 static void netdev_addr_probe(struct asked *a)
 {
 	struct ifaddrs *list = NULL;
@@ -163,6 +167,7 @@ static void netdev_addr_probe(struct asked *a)
 	plat_tree_put(a->tree, path, text);
 }
 
+/* Statistics are not asked for here: they are read when counters are wanted, twice. */
 void plat_probe_netdev(struct plat_tree *tree, const char *netdev)
 {
 	struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
