@@ -3,6 +3,12 @@
  *
  * A capture as a plan: the times and lengths of its packets. libpcap reads it, so pcap and pcapng
  * both work.
+ *
+ * plan.c calls gen_capture_read before the run; the tables that it fills become the plan's. The
+ * file's bytes are not sent: only when packets came and how long they were.
+ *
+ *    packet    0 ── gap 0 ── 1 ── gap 1 ── 2          gap[i] leads from packet i to the next one;
+ *                                          └─ mean ─► 0   the last one closes the circle
  */
 #include <errno.h>
 #include <pcap/pcap.h>
@@ -23,6 +29,7 @@ struct reader {
 	uint64_t first_ns, last_ns;
 };
 
+/* A length that cannot be sent becomes the nearest that can, and is counted for the log. */
 static uint16_t capture_size_fit(struct gen_capture_note *note, uint32_t bytes)
 {
 	note->longer_cnt += bytes > GEN_SIZE_MAX;
@@ -112,6 +119,7 @@ static int capture_read_packets(struct reader *r, pcap_t *pcap)
 	return 0;
 }
 
+/* After an error nothing is owned: both tables are released here. */
 int gen_capture_read(const char *path, struct gen_capture *out)
 {
 	char text[PCAP_ERRBUF_SIZE] = "";

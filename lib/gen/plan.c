@@ -55,6 +55,7 @@ static int plan_sizes_alloc(struct gen_plan *plan, uint32_t cnt)
 	return plan->size ? 0 : spw_err(ENOMEM, "no memory for %u sizes", cnt);
 }
 
+/* One gap, walked in a circle of one. */
 static int plan_gaps_constant(struct gen_plan *plan, double fps)
 {
 	int rc = plan_gaps_alloc(plan, 1);
@@ -263,6 +264,7 @@ static double plan_mean_fps(const struct gen_plan *plan)
 	return sum > 0 ? (double)plan->gap_cnt * 1e9 * (double)(1u << GEN_FRAC_BITS) / sum : 0;
 }
 
+/* Everything that can fail or takes time is done here; gen_plan_advance is then a few adds. */
 int gen_plan_init(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
 	int rc = plan_check(conf);

@@ -63,12 +63,14 @@ static bool run_is_due(const struct gen_run *run, uint64_t until_ns)
 	return gen_plan_peek(&run->plan)->due_fp >> GEN_FRAC_BITS < until_ns;
 }
 
+/* The first moment counts: later calls leave it, until run_behind_trail ends the stretch. */
 static SPW_COLD void run_behind_begin(uint64_t *since_tsc)
 {
 	if (!*since_tsc)
 		*since_tsc = spw_tsc_now();
 }
 
+/* What was behind goes on the trail as a gap of its own kind, beside those of the loop. */
 static void run_behind_trail(struct gen_run *run, uint8_t what, uint64_t *since_tsc, uint64_t now)
 {
 	if (*since_tsc && run->trail.to)
@@ -283,6 +285,7 @@ static void run_check_all(struct gen_run *run)
 		run_check_some(run);
 }
 
+/* For the time after the plan, when no schedule has to be kept. */
 static bool run_receive(struct gen_run *run)
 {
 	bool any = run_poll(run) > 0;
@@ -445,6 +448,7 @@ static enum gen_doing run_step(struct gen_run *run, uint64_t now)
 	return GEN_DOING_receive;
 }
 
+/* Each step is timed by what the loop did in it, so a gap has a culprit. */
 static void run_plan(struct gen_run *run)
 {
 	uint64_t now = 0, last; /* the plan's first moment */
@@ -482,6 +486,8 @@ void gen_run(struct gen_run *run)
 	run_housekeep(run); /* the completions of the last frames */
 }
 
+/* Frames are made in turn over the flows, so the count of one follows from the total; those still
+ * in the line were not sent. */
 uint64_t gen_run_flow_sent(const struct gen_run *run, uint32_t own)
 {
 	uint64_t made = run->sent.made_cnt,

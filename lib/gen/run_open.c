@@ -2,6 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Set-up and tear-down of a sender: its share of the plan, and its memory. The loop is in run.c.
+ * app/spinwire-gen (senders.c) calls gen_run_init for each sender on the main lcore, before any is
+ * launched.
+ *
+ *    flow       0   1   2   3   4   5          of the whole plan
+ *    sender     0   1   2   0   1   2          flow % sender_cnt
+ *    own flow   0   0   0   1   1   1          flow / sender_cnt
+ *
+ * All memory that the loop writes is touched here, as a page fault in it would make a frame late.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -85,6 +93,7 @@ static void run_touch(void *at, size_t bytes)
 		spw_thr_store_rlx((uint32_t *)((uint8_t *)at + off), 0);
 }
 
+/* calloc gives pages that exist only when they are written. */
 static int run_alloc(struct gen_run *run, uint32_t flow_cnt)
 {
 	int rc;
@@ -105,6 +114,7 @@ static int run_alloc(struct gen_run *run, uint32_t flow_cnt)
 	return 0;
 }
 
+/* Without --trail the struct stays zero, and the loop's tests for it fail. */
 static void run_trail_init(struct gen_run *run, const struct gen_run_conf *conf)
 {
 	if (!conf->trail)
@@ -119,6 +129,8 @@ static void run_trail_init(struct gen_run *run, const struct gen_run_conf *conf)
 		spw_clock_box_get(conf->nic_clock, &run->trail.map);
 }
 
+/* What the plan and the port do not agree on (MTU, room for the stream's number) is an error here,
+ * not in the run. */
 int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct spw_port_queue *queue,
 		 const struct spw_pool *pool, uint32_t sender, struct gen_run *const *all,
 		 uint32_t sender_cnt)
@@ -157,6 +169,7 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct sp
 	return rc;
 }
 
+/* A run that was not initialised whole is fine: what is not there is NULL. */
 void gen_run_fini(struct gen_run *run)
 {
 	gen_plan_fini(&run->plan);

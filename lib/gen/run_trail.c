@@ -2,9 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What a sender's loop (run.c) notes on its trail: the cold half, called only with a trail.
+ *
+ * A file of its own, so that the loop's code stays without it. Times in the struct are ticks: a
+ * trail is joined with that of the other end by ticks or by a clock that both share.
  */
 #include "gen/run_trail.h"
 
+/* The sender of the frame may be another one than this, which received it: only that one knows
+ * when it was sent. */
 void run_trail_slow(struct gen_run *run, const struct gen_worst *frame,
 		    const struct gen_run *sender, uint64_t number, const struct spw_desc *desc)
 {
@@ -23,6 +28,7 @@ void run_trail_slow(struct gen_run *run, const struct gen_worst *frame,
 	spw_trail_sender_slow(&run->trail, &trip, desc);
 }
 
+/* The warm-up's gaps are left out, as in the percentiles. */
 void run_trail_gap(struct gen_run *run, enum gen_doing doing, uint64_t from_ns, uint64_t to_ns)
 {
 	if (run->trail.to && to_ns >= run->warm_up_ns)

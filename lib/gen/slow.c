@@ -109,6 +109,8 @@ static enum gen_cause slow_cause(const struct gen_worst *frame)
 						  : GEN_CAUSE_beyond_sender;
 }
 
+/* Every frame above the threshold has exactly one cause; the list has fewer, one for each
+ * incident. */
 void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame)
 {
 	struct gen_worst kept = *frame;
@@ -119,6 +121,7 @@ void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame)
 	slow_keep(slow, kept);
 }
 
+/* Lists of senders overlap where an incident hit several: the same rule joins them. */
 void gen_slow_merge(struct gen_slow *slow, const struct gen_slow *from)
 {
 	for (int c = 0; c < GEN_CAUSE_CNT; c++)

@@ -3,6 +3,12 @@
  *
  * Adds up the senders of a run for the reports (spw_gen_sum.h). An echo may have been received by
  * another sender than the one that sent the frame, so flows are summed over all of them.
+ *
+ * app/spinwire-gen calls gen_sum_init after the last sender has ended, so plain loads are enough.
+ * Order matters: runs, then flows (which correct the counts), then what is missing and the
+ * percentiles that count it.
+ *
+ *    intended = sent + unsent          sent = echoed + lost          echoed: unique + late
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +17,7 @@
 #include "base/spw_err.h"
 #include "gen/spw_gen_sum.h"
 
+/* Every counter of struct gen_count: a new one is added here. */
 static void sum_add_counts(struct gen_count *to, const struct gen_count *from)
 {
 	to->sent_frames += from->sent_frames;
@@ -137,6 +144,7 @@ int gen_sum_init(struct gen_sum *sum, struct gen_run *const *run, uint32_t sende
 	return sum->expect_echo ? sum_missing(sum, run, sender_cnt) : 0;
 }
 
+/* Also after an error of gen_sum_init. */
 void gen_sum_fini(struct gen_sum *sum)
 {
 	free(sum->flow);

@@ -190,6 +190,7 @@ void gen_track_settle(struct gen_track *track)
 	track->came_cnt = 0;
 }
 
+/* All flows of the run: an echo may come to another sender than the one that sent its frame. */
 int gen_track_init(struct gen_track *track, uint32_t flow_cnt)
 {
 	*track = (struct gen_track){

@@ -8,6 +8,9 @@
  *
  *   POLL, SNAP   which bytes each batch was pushed with       note[seq]
  *   DONE         the batch's whole frames ► handler ► verdicts ── compared with the DONE's
+ *
+ * app/spinwire sets the handler (spw_replay_handler) between open and run, and replay.c passes on
+ * each POLL, SNAP and DONE as it comes to it. Without a handler all calls return at once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,6 +41,8 @@ struct replay_handler {
 
 /* ---- set-up ---- */
 
+/* Frames are copied into slots of one region, each as far into a cache line as it was.
+ */
 int spw_replay_handler(struct spw_replay *r, const struct spw_handler *handler)
 {
 	const struct spw_flight_lane *lane = r->lane->conf;
@@ -67,11 +72,13 @@ void replay_handler_close(struct replay_handler *again)
 
 /* ---- notes ---- */
 
+/* By the number of the batch, as the ring's own places are. */
 static struct note *handler_note(struct spw_replay *r, uint64_t seq)
 {
 	return &r->handler->note[seq & r->pipe->ring->batch_mask];
 }
 
+/* The batches that this POLL was pushed as: [from, head_seq) of the ring. */
 void replay_handler_poll(struct spw_replay *r, const struct spw_flight_poll *poll, uint64_t from)
 {
 	uint32_t first = 0;
@@ -86,6 +93,7 @@ void replay_handler_poll(struct spw_replay *r, const struct spw_flight_poll *pol
 	}
 }
 
+/* A SNAP follows its POLL; another count of frames means that it belongs to something else. */
 void replay_handler_snap(struct spw_replay *r, const struct spw_flight_rec *snap)
 {
 	if (!r->handler)
@@ -165,6 +173,7 @@ static uint64_t handler_reasons(const struct spw_gring_batch *batch)
 	return w;
 }
 
+/* Only the first is described: it is where a reader starts. */
 static void handler_differs(struct spw_replay *r, uint64_t seq, const char *what, const char *here,
 			    const char *recorded)
 {
@@ -191,6 +200,7 @@ static void handler_sums_compare(struct spw_replay *r, const struct spw_gring_ba
 	handler_differs(r, was->seq, same ? "reasons" : "digest", here, recorded);
 }
 
+/* Sums are compared only where all frames were run: digest and reasons are of the whole batch. */
 static void handler_verdicts_compare(struct spw_replay *r, const struct spw_gring_batch *now,
 				     const struct spw_gring_batch *was, const uint8_t *const *bytes)
 {

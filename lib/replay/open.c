@@ -8,6 +8,13 @@
  * are put into the executor ring as they were (the lead-in), and the pipe goes on from there. If an
  * executor stood still for so long that there is no such STATE, batches without a POLL are counted
  * by their completions, and their causes are not known.
+ *
+ *    segments   ... POLL POLL STATE │ POLL DONE POLL ...
+ *                    └─ lead-in ─┘  └ the window: replay.c runs from here
+ *                    in flight at the STATE
+ *
+ * Nothing of a recording is trusted: lib/flight has checked sizes and kinds, and what does not fit
+ * together here is counted as unknown.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,6 +53,7 @@ uint32_t replay_frames(struct spw_replay *r, const struct spw_flight_poll *poll,
 	return poll->rec.cnt;
 }
 
+/* The port's side of the pipe: the POLL that replay.c has put into r->poll, once. */
 static uint16_t replay_rx(void *q, struct spw_desc *desc, uint16_t cnt)
 {
 	struct spw_replay *r = q;
@@ -55,6 +63,7 @@ static uint16_t replay_rx(void *q, struct spw_desc *desc, uint16_t cnt)
 	return poll && poll->rec.cnt <= cnt ? (uint16_t)replay_frames(r, poll, true, desc) : 0;
 }
 
+/* The recorded number of echoes is taken; the rest is dropped, as it was. */
 static uint16_t replay_tx(void *q, struct spw_desc **desc SPW_UNUSED, uint16_t cnt)
 {
 	struct spw_replay *r = q;
@@ -62,6 +71,7 @@ static uint16_t replay_tx(void *q, struct spw_desc **desc SPW_UNUSED, uint16_t c
 	return (uint16_t)SPW_MIN(r->sent, (uint32_t)cnt);
 }
 
+/* Slots are numbers only: there is no pool behind them. */
 static void replay_release(void *q SPW_UNUSED, const uint32_t *slot SPW_UNUSED,
 			   uint16_t cnt SPW_UNUSED)
 {
@@ -179,6 +189,8 @@ static void window_done_clear(struct spw_gring *ring)
 	}
 }
 
+/* What the recorder knew at the STATE, so that the first frames of the window get the causes they
+ * had. */
 static void window_begin_rec(struct spw_rec *rec, const struct spw_flight_state *s,
 			     const struct spw_flight_lane *lane)
 {
@@ -194,6 +206,7 @@ static void window_begin_rec(struct spw_rec *rec, const struct spw_flight_state 
 	memcpy(rec->gap, s->gap, sizeof(s->gap));
 }
 
+/* The indices are those of the run, so numbers of batches mean the same. */
 static void window_begin_ring(struct spw_gring *ring, const struct spw_flight_state *s)
 {
 	ring->head_seq = s->head_seq;
@@ -205,6 +218,7 @@ static void window_begin_ring(struct spw_gring *ring, const struct spw_flight_st
 	window_done_clear(ring);
 }
 
+/* Also called by replay.c when the recording changes the executor. */
 void replay_backend(struct spw_replay *r, const struct spw_flight_state *s)
 {
 	spw_pipe_backend_use(r->pipe, s->backend);
@@ -213,6 +227,7 @@ void replay_backend(struct spw_replay *r, const struct spw_flight_state *s)
 	r->elsewhere_frames = s->executed_frames - spw_gring_executed(r->pipe->ring);
 }
 
+/* After the lead-in: the ring's batches are there when the pipe takes its indices. */
 static void window_begin(struct spw_replay *r)
 {
 	const struct spw_flight_state *s = window_state(r, r->first);
@@ -235,6 +250,7 @@ static void window_begin(struct spw_replay *r)
 	r->result.ended = s->ended != 0;
 }
 
+/* Time is the recording's: an executor's clock is asked for nothing. */
 static uint64_t replay_no_clock(struct spw_gring *ring)
 {
 	return ring->stamp_ref;
@@ -287,6 +303,7 @@ static void replay_ring_close(struct spw_gring *ring)
 	free(ring->unit_frames);
 }
 
+/* The turn is the one that ran: its flags and thresholds come from the recording. */
 static int replay_pipe_open(struct spw_replay *r, const struct spw_flight_lane *lane)
 {
 	struct spw_pipe_conf conf = {
@@ -320,6 +337,7 @@ static int replay_pipe_open(struct spw_replay *r, const struct spw_flight_lane *
 	return r->pipe ? spw_pipe_init(r->pipe, &conf) : spw_err(ENOMEM, "no memory for a pipe");
 }
 
+/* What was opened before an error is closed again. */
 int spw_replay_open(const struct spw_flight_read_lane *lane, struct spw_replay **replay_out)
 {
 	struct spw_replay *r = calloc(1, sizeof(*r));

@@ -5,6 +5,9 @@
  * the run (port/spw_port_raw.h). What comes out are the frames of the POLL that has them; their
  * number and the sums of their fields are compared with the recorded ones. A RAW is of a burst
  * without frames.
+ *
+ * open.c opens the reader, replay_frames asks it for the frames of a POLL. Raw bytes come from a
+ * file, so the reader may refuse them: the burst then has no frames.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +18,7 @@
 #include "replay/replay.h"
 #include "port/spw_port_raw.h"
 
+/* A port without raw completions has no reader; frames are then those that the POLL lists. */
 int replay_raw_open(struct spw_replay *r)
 {
 	struct spw_port_raw_shape shape;
@@ -42,6 +46,7 @@ static uint32_t raw_run(struct spw_replay *r, const void *raw, uint32_t bytes,
 	return n < 0 ? 0 : (uint32_t)n;
 }
 
+/* The completions stand after the sums. */
 uint32_t replay_raw_frames(struct spw_replay *r, const struct spw_flight_poll *poll,
 			   struct spw_desc *desc)
 {
