@@ -4,6 +4,11 @@
  * The foreign clocks of a topology: a GPU's, and those of ports that stamp frames (struct
  * spw_clock_feed of time/spw_time.h). Opened by spw_topo_open, then kept accurate by the control
  * thread; each lane takes the newest map over in its housekeeping.
+ *
+ * A clock is paired (both read at one moment), and lib/time fits a line through the pairs. Pairs
+ * come 50 times a second at most, since each costs a read of a device.
+ *
+ *   spw_topo_clocks_pair (control) ─► feed: pairs, fit ─► box ─► the lane's housekeeping
  */
 #include "port/spw_port_clock.h"
 #include "topo.h"
@@ -21,6 +26,7 @@ static int topo_pair_exec(struct spw_topo *topo, struct spw_topo_backend *backen
 	return 0;
 }
 
+/* An executor on a core stamps with the lcore's own clock and needs no feed. */
 static int topo_open_exec(struct spw_topo *topo, struct spw_topo_backend *backend)
 {
 	int rc;
@@ -32,6 +38,7 @@ static int topo_open_exec(struct spw_topo *topo, struct spw_topo_backend *backen
 	return rc < 0 ? rc : topo_pair_exec(topo, backend);
 }
 
+/* A port without a clock leaves its feed off, which is no error. */
 int topo_clocks_open(struct spw_topo *topo)
 {
 	int rc = 0;

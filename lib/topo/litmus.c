@@ -46,6 +46,7 @@ uint32_t litmus_len(uint32_t room, uint32_t seq)
 	return SPW_LITMUS_BYTES_MIN + (seq & 0xffff) * 29 % steps * 4;
 }
 
+/* The head of a frame is the port's; only what follows it is a pattern. */
 void litmus_fill(uint8_t *frame, uint32_t seq, uint32_t len)
 {
 	for (uint32_t at = SPW_LITMUS_HEAD; at + 4 <= len; at += 4) {
@@ -55,6 +56,7 @@ void litmus_fill(uint8_t *frame, uint32_t seq, uint32_t len)
 	}
 }
 
+/* Sums of right, earlier and unknown words in one number (exec/spw_litmus.h). */
 uint64_t litmus_look(const uint8_t *frame, uint32_t seq, uint32_t len)
 {
 	uint64_t sum = 0;
@@ -75,11 +77,14 @@ uint8_t *litmus_frame(const struct litmus *l, const struct spw_desc *desc)
 
 /* ---- the loop ---- */
 
+/* Time that this thread was preempted counts for little: a machine that stands still is no fault.
+ */
 uint64_t litmus_ran(struct litmus *l)
 {
 	return spw_tsc_ran(&l->topo->conf.tsc, &l->turn_tsc);
 }
 
+/* The wait is over only when nothing moved for STUCK_NS of time in which this thread ran. */
 int litmus_turn(struct litmus *l, bool moved)
 {
 	const struct spw_tsc *tsc = &l->topo->conf.tsc;
@@ -110,6 +115,7 @@ int litmus_turn(struct litmus *l, bool moved)
 
 /* ---- what went wrong ---- */
 
+/* All words right and every verdict an echo; else what was wrong first. */
 bool litmus_answered(const struct spw_gring_batch *batch, enum spw_litmus_pattern *pattern_out,
 		     uint32_t *frame_out)
 {
@@ -141,6 +147,7 @@ static const char *litmus_pattern_text(enum spw_litmus_pattern pattern)
 	}
 }
 
+/* One text with everything that is known: the run does not start, and a user has only this line. */
 int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
 		const struct spw_desc *desc, uint64_t seen)
 {
@@ -158,6 +165,7 @@ int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
 
 /* ---- one lane ---- */
 
+/* An executor of its own, as the topology's must not have counted anything when the run begins. */
 static int litmus_exec_open(struct litmus *l, uint32_t lane, const struct spw_handler *handler)
 {
 	const struct spw_topo_conf *tc = &l->topo->conf;
@@ -247,6 +255,8 @@ static void litmus_log_outcome(const struct spw_topo *topo, const struct spw_lit
 		 (double)out->round_trips * 1e9 / (double)SPW_MAX(out->ns, 1u), nic);
 }
 
+/* Lanes one after the other: together they would share the cores, and a fault could not be placed.
+ */
 int spw_topo_litmus(struct spw_topo *topo, enum spw_litmus_level level,
 		    const struct spw_handler *handler, struct spw_litmus *out)
 {

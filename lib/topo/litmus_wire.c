@@ -212,6 +212,8 @@ static int litmus_wire_take(struct wire_part *part)
 
 /* ---- and back ---- */
 
+/* The CPU has looked at the frame before, so a wrong word was late or sent wrong: read again to
+ * know which. */
 static int litmus_wire_answered_wrong(const struct litmus *l, const struct spw_gring_batch *batch,
 				      enum spw_litmus_pattern pattern, uint32_t i)
 {
@@ -222,6 +224,8 @@ static int litmus_wire_answered_wrong(const struct litmus *l, const struct spw_g
 	return litmus_fail(l, pattern, d, batch->digest);
 }
 
+/* The first cnt frames were the CPU's, so only later ones prove that the executor's bytes were
+ * sent whole. */
 static void litmus_wire_count(struct wire_part *part, const struct spw_gring_batch *batch)
 {
 	struct spw_litmus *out = part->l->out;
@@ -319,6 +323,7 @@ static int litmus_wire_probe(struct wire_part *part)
 	return rc;
 }
 
+/* Ends like the probe: nothing is under way afterwards. */
 static int litmus_wire_circulate(struct wire_part *part)
 {
 	struct litmus *l = part->l;
@@ -374,6 +379,7 @@ static void litmus_wire_collect(struct wire_part *part)
 		 whole < spw_tsc_from_ns(tsc, COLLECT_NS));
 }
 
+/* Every slot is returned to the port in any case, since the run starts with them. */
 int litmus_wire(struct litmus *l)
 {
 	struct wire_part part = {.l = l};

@@ -52,6 +52,7 @@ static int topo_size_slots(const struct spw_topo *topo, struct spw_topo_lane *la
 	return 0;
 }
 
+/* Sizes are counted first: a region is allocated once, for all lanes of its node. */
 static int topo_plan_regions(struct spw_topo *topo, struct plan *plan)
 {
 	size_t slots = topo->conf.memory.slots;
@@ -75,6 +76,7 @@ static int topo_plan_regions(struct spw_topo *topo, struct plan *plan)
 	return 0;
 }
 
+/* What was opened before an error is freed by spw_topo_close. */
 static int topo_regions_open(struct spw_topo *topo, const struct plan *plan)
 {
 	for (uint32_t r = 0; r < plan->cnt; r++) {

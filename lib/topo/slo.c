@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The policy of spw_slo.h. Pure: a table of what each setting gave at each load, and the rules that
- * choose from it.
+ * The policy of spw_slo.h. Pure: a table of what each setting gave at each load, and the rules
+ * that choose from it. slo_watch.c measures and calls spw_slo_next with each sample; nothing here
+ * reads a clock or a counter, so tests play whole runs.
+ *
+ *              load 0   load 1  ...  (a factor of 1.41 each)
+ *    inline, 64  12 us    15 us        known[load][setting]: value, losses; 0: not tried
+ *    inline, 16  11 us     -
+ *    gpu,    64   -        9 us        settings stand in the order of their cost, cheapest first
+ *
+ *   sample ─ judgeable? ─ load ─ remember ─ untried: try it ─ must or may change: choose ─ step
+ *
+ * A setting is left after DOUBTS measurements that speak against it, or at once when it loses
+ * frames.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,6 +29,7 @@
 #define SKIPS    8u /* measurements in a row that may say nothing */
 #define LOST_PPM 1u /* a setting that loses less than this of its frames loses none */
 
+/* Of each executor the burst that was asked for, then quarters of it. */
 int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf)
 {
 	if (!conf->limit_ns || !conf->ppm || conf->ppm >= 1000000)
@@ -38,6 +50,8 @@ int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf)
 	return 0;
 }
 
+/* In the order of their cost: a core that polls anyway, a spare core, launches, a resident kernel.
+ */
 uint32_t spw_slo_backends(const struct spw_slo_machine *machine, struct spw_topo_exec *backend)
 {
 	const bool resident_only = machine->kind == SPW_EXEC_CUDA_PERSISTENT;
@@ -62,6 +76,8 @@ struct spw_slo_setting spw_slo_now(const struct spw_slo *slo)
 	return slo->setting[slo->now];
 }
 
+/* As many frames as came while lanes were without a core, and as many again while they caught up,
+ * are the machine's losses and not the setting's. */
 void spw_slo_lost(struct spw_slo_sample *sample, uint64_t lost)
 {
 	const double came =
@@ -108,6 +124,7 @@ static bool slo_loses(const struct spw_slo_known *known)
 	return known->lost_ppm >= LOST_PPM;
 }
 
+/* Losses outweigh time: a setting that loses less is better, however slow. */
 static bool slo_is_better(const struct spw_slo_known *a, const struct spw_slo_known *b)
 {
 	if (slo_loses(a) || slo_loses(b))
@@ -151,6 +168,7 @@ static uint32_t slo_find_untried(const struct spw_slo *slo)
 	return slo->setting_cnt;
 }
 
+/* Within NEAR_NUM / NEAR_DEN of the best: differences below that are noise. */
 static bool slo_good_enough(const struct spw_slo_known *known, const struct spw_slo_known *best)
 {
 	if (!known->value_ns || slo_loses(known) != slo_loses(best))
@@ -192,6 +210,7 @@ static bool slo_load_has_moved(struct spw_slo *slo)
 	return slo->elsewhere >= DOUBTS;
 }
 
+/* Nothing of the setting that is left is forgotten: it may be chosen again without a try. */
 static struct spw_slo_step slo_change_to(struct spw_slo *slo, struct spw_slo_step step, uint32_t to,
 					 enum spw_slo_why why)
 {
@@ -204,6 +223,7 @@ static struct spw_slo_step slo_change_to(struct spw_slo *slo, struct spw_slo_ste
 	return step;
 }
 
+/* For the log, in the order of what weighs most. */
 static enum spw_slo_why slo_why_leave(const struct spw_slo *slo)
 {
 	const struct spw_slo_known *known = slo->known[slo->load];
@@ -231,6 +251,8 @@ static bool slo_is_unjudgeable(struct spw_slo *slo, const struct spw_slo_sample 
 	return slo->skipped != 0;
 }
 
+/* One sample, at most one change. Order matters: what is lost is remembered only if it is lost
+ * twice in a row. */
 struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_sample *sample)
 {
 	struct spw_slo_step step = {.from = spw_slo_now(slo), .to = spw_slo_now(slo)};
@@ -263,6 +285,7 @@ struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_sampl
 
 /* ---- reading ---- */
 
+/* Of the load of the last measurement, which the summary names. */
 bool spw_slo_known(const struct spw_slo *slo, uint32_t idx, struct spw_slo_setting *setting_out,
 		   struct spw_slo_known *known_out)
 {

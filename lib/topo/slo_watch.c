@@ -3,6 +3,13 @@
  *
  * The watch of spw_slo.h: measures what the setting in use gives, hands it to the policy (slo.c),
  * and asks the lanes for what that chose.
+ *
+ *    ASKED ─ settle (SETTLE_VIEWS) ─ measure ─ spw_slo_next ─┬─ stay: measure again
+ *      ▲                                                     └─ change: WAKE ─ ASK ─┐
+ *      └───────────────────────────────────────────────────────────────────────────┘
+ *
+ * app/spinwire (slo.c) calls spw_slo_watch_turn with each view of the control thread. The first
+ * views after a change still hold frames of the setting before, so they are not measured.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,6 +29,7 @@ int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *c
 	return spw_slo_init(&watch->policy, conf);
 }
 
+/* From the NIC's stamp where the port has one: queueing delay is part of what a user waits. */
 static const struct spw_hist *slo_watch_stage(const struct spw_rec_view *view)
 {
 	const struct spw_hist *nic = &view->total[SPW_STAGE_nic_sent];
@@ -40,11 +48,13 @@ static uint64_t slo_watch_lost(struct spw_topo *topo)
 	return lost + stat.ledger.pipe.dropped[SPW_DROP_ring_full];
 }
 
+/* Time that lanes stood without a core, by preemption or by a quota. */
 static uint64_t slo_watch_preempted(const struct spw_rec_view *view)
 {
 	return view->held.sum_tsc[SPW_HOLD_LOST] + view->held.sum_tsc[SPW_HOLD_QUOTA];
 }
 
+/* Differences are taken to what stands here. */
 static void slo_watch_begin(struct spw_slo_watch *watch, struct spw_topo *topo,
 			    const struct spw_rec_view *view)
 {
@@ -100,6 +110,7 @@ static int slo_watch_change(struct spw_slo_watch *watch, struct spw_topo *topo)
 	return spw_topo_uses(topo, to.backend);
 }
 
+/* The executor that was left rests only once all lanes use the new one and it has settled. */
 int spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
 		       const struct spw_rec_view *view, struct spw_slo_sample *sample_out,
 		       struct spw_slo_step *step_out)

@@ -11,6 +11,7 @@
 
 /* ---- lanes ---- */
 
+/* One event a call, the first lane's first: the caller loops until there is none. */
 bool spw_topo_event(struct spw_topo *topo, struct spw_topo_lane **lane_out,
 		    struct spw_port_event *event_out)
 {
@@ -29,6 +30,7 @@ void spw_topo_collect(struct spw_topo *topo, struct spw_rec_view *view)
 	spw_topo_collect_more(topo, view);
 }
 
+/* Within an interval: for a caller that looks more often than once a second. */
 void spw_topo_collect_more(struct spw_topo *topo, struct spw_rec_view *view)
 {
 	spw_rec_view_round(view);
@@ -36,6 +38,7 @@ void spw_topo_collect_more(struct spw_topo *topo, struct spw_rec_view *view)
 		spw_pipe_collect(&topo->lane[i]->pipe, view);
 }
 
+/* After the lcores have ended: takes what their recorders still hold. */
 void spw_topo_collect_rest(struct spw_topo *topo, struct spw_rec_view *view)
 {
 	spw_rec_view_interval(view);
@@ -62,6 +65,7 @@ uint64_t spw_topo_frames(const struct spw_topo *topo)
 
 /* ---- the ledger ---- */
 
+/* A port that does not count its misses makes the sum unknown. */
 static void topo_add_ports(struct spw_topo *topo, struct spw_topo_stat *out)
 {
 	static const char *name[SPW_PORT_DROP_CNT];
@@ -86,6 +90,7 @@ static void topo_add_ports(struct spw_topo *topo, struct spw_topo_stat *out)
 	}
 }
 
+/* The pool's count is read while its owner writes it: one load is enough for a report. */
 static void topo_add_lane(const struct spw_topo_lane *lane, struct spw_ledger *ledger)
 {
 	static const char *name[SPW_BAD_CNT];
@@ -100,6 +105,7 @@ static void topo_add_lane(const struct spw_topo_lane *lane, struct spw_ledger *l
 	ledger->pool_free += spw_thr_load_rlx(&lane->pool.free_cnt);
 }
 
+/* Device and reason are those of the first backend; counters are sums. */
 void topo_exec_stat(struct spw_topo *topo, struct spw_exec_stat *stat_out)
 {
 	struct spw_exec_stat one;
@@ -117,6 +123,7 @@ void topo_exec_stat(struct spw_topo *topo, struct spw_exec_stat *stat_out)
 	}
 }
 
+/* Live, the sides differ by what is under way; after spw_topo_stop they must not. */
 void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out)
 {
 	memset(stat_out, 0, sizeof(*stat_out));

@@ -66,6 +66,7 @@ static int topo_ports_open(struct spw_topo *topo)
 	return 0;
 }
 
+/* On the lane's node: its lcore reads and writes the struct in every turn. */
 static struct spw_topo_lane *topo_lane_new(const struct spw_topo_lane_conf *conf)
 {
 	struct spw_topo_lane *lane;
@@ -80,6 +81,7 @@ static struct spw_topo_lane *topo_lane_new(const struct spw_topo_lane_conf *conf
 	return lane;
 }
 
+/* Lanes refer to ports by index; the caller has chosen their lcores. */
 static int topo_lanes_open(struct spw_topo *topo)
 {
 	if (topo->conf.lane_cnt < 1 || topo->conf.lane_cnt > SPW_TOPO_LANE_MAX)
@@ -118,6 +120,7 @@ static int topo_sent_keep(const struct spw_topo *topo, struct spw_topo_lane *lan
 	return rc == -ENOTSUP ? 0 : rc;
 }
 
+/* Every region is attached to every port: lanes of one node share a region, whatever their port. */
 static int topo_queues_open(struct spw_topo *topo)
 {
 	int rc;
@@ -194,6 +197,7 @@ static int topo_executor_open(struct spw_topo *topo, struct spw_topo_backend *ba
 	return rc;
 }
 
+/* The first backend must open; others are for --slo, which can do without one. */
 static int topo_executors_open(struct spw_topo *topo)
 {
 	const uint32_t cnt = topo->conf.exec.backend_cnt;
@@ -216,6 +220,7 @@ static int topo_executors_open(struct spw_topo *topo)
 	return rc;
 }
 
+/* What a cause can be known of depends on how the executor meets its work. */
 static enum spw_cause_exec topo_exec_learns(enum spw_exec_kind kind)
 {
 	switch (kind) {
@@ -236,6 +241,7 @@ static uint64_t topo_ticks_or(const struct spw_topo *topo, uint64_t ns, uint64_t
 	return spw_tsc_from_ns(&topo->conf.tsc, ns ? ns : default_ns);
 }
 
+/* Ring i of every backend belongs to lane i. */
 static struct spw_pipe_backend topo_pipe_backend(struct spw_topo *topo, uint32_t w, uint32_t lane)
 {
 	struct spw_topo_backend *backend = &topo->backend[w];
@@ -284,6 +290,8 @@ static int topo_pipe_open(struct spw_topo *topo, uint32_t i)
 	return spw_pipe_init(&lane->pipe, &pc);
 }
 
+/* Each part needs those before it: ports say what memory must be, queues need pools, pipes need
+ * all. */
 static int topo_build(struct spw_topo *topo)
 {
 	int rc;
@@ -300,6 +308,7 @@ static int topo_build(struct spw_topo *topo)
 
 /* ---- open, start, stop, close ---- */
 
+/* After an error the caller closes the topology: what was opened is counted. */
 int spw_topo_open(struct spw_topo *topo, const struct spw_topo_conf *conf)
 {
 	memset(topo, 0, sizeof(*topo));
@@ -321,6 +330,7 @@ static int topo_executors_stop(struct spw_topo *topo, uint32_t timeout_ms)
 	return first;
 }
 
+/* Executors first, so that the first frame finds one. */
 int spw_topo_start(struct spw_topo *topo)
 {
 	int rc = 0;
@@ -335,6 +345,8 @@ int spw_topo_start(struct spw_topo *topo)
 	return rc;
 }
 
+/* A relaunch is reported to the pipes with the time it took: frames that waited for it have that
+ * cause. */
 static int topo_backend_service(struct spw_topo *topo, struct spw_topo_backend *backend)
 {
 	uint64_t before = spw_tsc_now(), known = backend->relaunched;
@@ -350,6 +362,7 @@ static int topo_backend_service(struct spw_topo *topo, struct spw_topo_backend *
 	return rc;
 }
 
+/* A backend that rests is not served: it would be started again. */
 int spw_topo_service(struct spw_topo *topo)
 {
 	int rc = 0;
@@ -365,6 +378,7 @@ void spw_topo_ask(struct spw_topo *topo, uint32_t backend, uint16_t burst)
 		spw_pipe_ask(&topo->lane[i]->pipe, backend, burst);
 }
 
+/* Lanes change backends in their own turns, when they have nothing in flight. */
 bool spw_topo_uses(const struct spw_topo *topo, uint32_t backend)
 {
 	uint16_t burst;
@@ -405,6 +419,7 @@ int spw_topo_wake(struct spw_topo *topo, uint32_t backend)
 	return 0;
 }
 
+/* All are stopped, whatever became of the first. */
 static int topo_ports_stop(struct spw_topo *topo)
 {
 	int rc, first = 0;
@@ -418,6 +433,8 @@ static int topo_ports_stop(struct spw_topo *topo)
 	return first;
 }
 
+/* Executors first, then the slots that they still had (reclaim), then the ports, which return
+ * theirs. */
 int spw_topo_stop(struct spw_topo *topo, uint32_t exec_timeout_ms, struct spw_topo_end *end_out)
 {
 	struct spw_exec_stat stat;
@@ -433,6 +450,7 @@ int spw_topo_stop(struct spw_topo *topo, uint32_t exec_timeout_ms, struct spw_to
 	return end_out->exec_rc < 0 ? end_out->exec_rc : rc;
 }
 
+/* Ports that the caller opened stay open. Returns: slots that are missing in their pools. */
 uint32_t spw_topo_close(struct spw_topo *topo)
 {
 	uint32_t leaked = 0;
