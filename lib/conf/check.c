@@ -4,6 +4,9 @@
  * Rules that involve more than one key: ports exist and their specifications parse, lcores match
  * queues, no core has two jobs. spw_conf_check runs before EAL, spw_conf_check_lcores after it,
  * when the set of lcores is known.
+ *
+ * A single value's range is lib/opt's matter and was checked when it was set. Messages begin with
+ * the place that a user can change: FILE:LINE:COLUMN, or the option (names.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -58,6 +61,7 @@ static int cores_unique(const struct spw_conf *conf, const struct spw_conf_cores
 	return 0;
 }
 
+/* Specifications are parsed before EAL starts: which devices it may probe depends on them. */
 int spw_conf_check(struct spw_conf *conf)
 {
 	bool used[1024] = {false};
@@ -95,6 +99,7 @@ static void lcore_list(const bool *is_lcore, uint32_t cnt, char *out, size_t byt
 						 i);
 }
 
+/* Only lcores that the user named: others are taken from EAL's set. */
 int spw_conf_check_lcores(const struct spw_conf *conf, const bool *is_lcore, uint32_t cnt)
 {
 	char list[256];

@@ -203,6 +203,7 @@ static void defaults_set(void *base, bool ports)
 			spw_opt_defaults(&conf_table[i], 1, base);
 }
 
+/* Ports get their defaults when they are added: there is none yet. */
 void spw_conf_init(struct spw_conf *conf_out)
 {
 	memset(conf_out, 0, sizeof(*conf_out));
@@ -222,6 +223,7 @@ struct spw_conf_port *conf_port_add(struct spw_conf *conf)
 	return port;
 }
 
+/* For --help and the man page; app/spinwire adds options that are no keys. */
 const struct spw_opt *spw_conf_options(uint32_t *cnt_out)
 {
 	*cnt_out = conf_table_cnt;

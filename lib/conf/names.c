@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The place in front of a message.
+ * The place in front of a message: the option, the file's line and column, or, for a default, the
+ * key alone. check.c calls it when a rule that spans several keys fails, to name the one that a
+ * user should look at.
  */
 #include <stdio.h>
 

@@ -55,6 +55,7 @@ static int port_option_set(struct spw_conf *conf, const struct spw_opt *key, con
 	return rc;
 }
 
+/* Port options go to a port; all others are of the whole configuration. */
 int spw_conf_option(struct spw_conf *conf, const struct spw_opt *opt, const char *value)
 {
 	if (strcmp(opt->section, CONF_PORTS))
@@ -68,6 +69,7 @@ static bool is_config(const struct spw_opt *opt)
 	return !strcmp(opt->name, "config");
 }
 
+/* --config may stand anywhere, and must be known before the first option is laid over the file. */
 static int config_find(void *config_out, const struct spw_opt *opt, const char *value)
 {
 	const char **config = config_out;
@@ -85,6 +87,7 @@ static int conf_option_take(void *conf, const struct spw_opt *opt, const char *v
 	return is_config(opt) ? 0 : spw_conf_option(conf, opt, value);
 }
 
+/* Two passes over the same words: the first only looks for --config, the second sets. */
 int spw_conf_args(struct spw_conf *conf_out, const struct spw_opt_program *program, int argc,
 		  char **argv)
 {

@@ -106,6 +106,7 @@ static int scalar_set(struct walk *w, const struct spw_opt *key, void *base,
 	return rc ? fail_mark(w, &node->start_mark, spw_err_ctx(rc, "%s", place)) : 0;
 }
 
+/* Each item is added to what the list has: value_set has emptied it before. */
 static int list_set(struct walk *w, const struct spw_opt *key, void *base, const yaml_node_t *node)
 {
 	const yaml_node_item_t *item = node->data.sequence.items.start;
@@ -145,6 +146,7 @@ static int value_set(struct walk *w, const struct spw_opt *key, void *base, cons
 
 /* ---- mappings ---- */
 
+/* NULL leaves a name out, as spw_opt_join and spw_opt_nearest expect. */
 static const char *key_name(uint32_t idx, const void *section)
 {
 	return strcmp(conf_table[idx].section, section) ? NULL : conf_table[idx].key;
@@ -279,6 +281,7 @@ static const char *problem_text(const yaml_parser_t *parser)
 	return parser->problem ? parser->problem : "not YAML";
 }
 
+/* libyaml's mark is where it noticed the problem. */
 static int parser_fail(const struct walk *w, const yaml_parser_t *parser)
 {
 	const yaml_mark_t *mark = &parser->problem_mark;
@@ -307,6 +310,7 @@ static int end_expect(struct walk *w, yaml_parser_t *parser)
 	return rc;
 }
 
+/* The text stays the caller's, and outlives the parser. */
 static int parser_open(yaml_parser_t *parser, const char *name, const char *text, size_t bytes)
 {
 	if (!yaml_parser_initialize(parser))
@@ -347,6 +351,7 @@ static int depth_check(const struct walk *w, const char *text, size_t bytes)
 	return rc;
 }
 
+/* Depth is checked in a pass of its own, before libyaml builds a document. */
 int spw_conf_load_text(struct spw_conf *conf, const char *name, const char *text, size_t bytes)
 {
 	struct walk w = {.conf = conf};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Lists of cores as text: "2,4-7".
+ * Lists of cores as text: "2,4-7". Used by options of lcores and executor cores, in files and on
+ * the command line alike. Whether a core exists or is free is not known here.
  */
 #include <errno.h>
 
@@ -30,6 +31,7 @@ static bool conf_core_read(const char **text, uint32_t *core_out)
 	return true;
 }
 
+/* Adds to what the list has, so that a YAML list can be given item by item. */
 int spw_opt_cores(const char *text, uint32_t *core, uint32_t max, uint32_t *cnt)
 {
 	for (const char *at = text;; at++) {

@@ -3,6 +3,13 @@
  *
  * The command line of every program. What is not in the table is an error that names the option
  * which was probably meant, before anything of the program has started.
+ *
+ *    word          --help, --version ...   the question is returned, and the rest is not read
+ *                  --NAME[=VALUE]          table: take->option, or the field (value.c)
+ *                  other                   take->word: commands, files, hosts
+ *
+ * Options are found by their whole name: a prefix that is unique today would not be when an option
+ * is added.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,6 +27,7 @@ static const struct {
 	{"--help-zsh", SPW_OPT_ZSH},
 };
 
+/* Questions are the same in every program, so they stand in no table. */
 enum spw_opt_ask spw_opt_asked(const char *word)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(ask_list); i++)
@@ -28,6 +36,7 @@ enum spw_opt_ask spw_opt_asked(const char *word)
 	return SPW_OPT_RUN;
 }
 
+/* name need not end with a 0: it may be followed by "=VALUE". */
 const struct spw_opt *spw_opt_find(const struct spw_opt_program *program, const char *name,
 				   size_t name_bytes)
 {
@@ -67,6 +76,7 @@ static const char *command_name(uint32_t idx, const void *arg)
 	return ((const struct spw_opt_command *)arg)[idx].name;
 }
 
+/* For programs whose first word is a command. */
 int spw_opt_no_command(const struct spw_opt_program *program, const char *word)
 {
 	uint32_t cnt = 0;
@@ -115,6 +125,7 @@ static bool ask_with_value(const char *word)
 	return false;
 }
 
+/* The first error ends it; options before it have been set. */
 int spw_opt_parse(const struct spw_opt_program *program, int argc, char **argv,
 		  const struct spw_opt_take *take)
 {

@@ -4,6 +4,10 @@
  * Numbers with units: "64KiB", "2.5us", "1Mpps", "0x40" to a whole number of the smallest unit. A
  * fraction is allowed if the result is whole: 2.5us is 2500 ns, 0.5ns is refused. The arithmetic is
  * in 128 bits, so only a result beyond 64 bits is "too large".
+ *
+ * Units are spelled exactly: "M" is MiB for bytes and a factor of no other kind, so a wrong kind
+ * of unit is an error with the list of right ones. value.c calls this for every number; setters of
+ * programs' own options do as well.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -72,6 +76,7 @@ static bool quantity_digits(const char **text, unsigned int base, uint64_t *valu
 	return true;
 }
 
+/* A bare number is taken only where the option has a unit for it. */
 static int quantity_unit(const char *text, const char *name, enum spw_opt_unit unit,
 			 uint64_t bare_unit, uint64_t *factor_out)
 {

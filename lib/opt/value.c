@@ -68,6 +68,7 @@ static uint32_t choice_cnt(const struct spw_opt *opt)
 	return cnt;
 }
 
+/* Where 0 means "the driver's choice" it is named beside the powers of 2. */
 static void number_range(const struct spw_opt *opt, char *out, size_t bytes)
 {
 	bool or_zero = (opt->demands & SPW_OPT_POW2) && !opt->min;
@@ -81,6 +82,7 @@ static void number_range(const struct spw_opt *opt, char *out, size_t bytes)
 						      : "");
 }
 
+/* The same text in --help, in the man page and in a refusal. */
 void spw_opt_range(const struct spw_opt *opt, char *out, size_t bytes)
 {
 	out[0] = '\0';
@@ -114,6 +116,7 @@ static int value_refuse(const struct spw_opt *opt, const char *text)
 	return spw_err(EINVAL, "'%.64s' is not allowed; allowed: %s", text, range);
 }
 
+/* The table has the size of the field; the range was checked against it. */
 static void number_store(void *field, uint32_t bytes, uint64_t value)
 {
 	if (bytes == sizeof(uint64_t))
@@ -158,6 +161,7 @@ static int bool_set(const struct spw_opt *opt, bool *field, const char *text)
 	return value_refuse(opt, text);
 }
 
+/* max is less than the field's size: there is room for the 0. */
 static int text_set(const struct spw_opt *opt, char *field, const char *text)
 {
 	size_t len = strlen(text);
@@ -184,6 +188,7 @@ static int choice_set(const struct spw_opt *opt, void *field, const char *text)
 	return rc ? rc : value_refuse(opt, text);
 }
 
+/* OWN options check and store by themselves. */
 int spw_opt_set(const struct spw_opt *opt, void *base, const char *text)
 {
 	void *field = (char *)base + opt->offset;
@@ -208,6 +213,7 @@ int spw_opt_set(const struct spw_opt *opt, void *base, const char *text)
 	}
 }
 
+/* Defaults pass the same checks as a user's text, so a wrong table is found at the first start. */
 int spw_opt_defaults(const struct spw_opt *opt, uint32_t cnt, void *base)
 {
 	int rc = 0;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Words for messages: lists, and the name that was probably meant.
+ * Words for messages: lists, and the name that was probably meant. Used for options, keys of a
+ * file and commands alike; the callers give a function that names the idx-th word, NULL for one to
+ * be left out.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 
 #define WORD_MAX 48u
 
+/* A list that does not fit is cut: it stands in a message. */
 void spw_opt_join(char *out, size_t bytes, uint32_t n,
 		  const char *(*name_of)(uint32_t idx, const void *arg), const void *arg)
 {
