@@ -4,6 +4,15 @@
  * Reads the files of ring.c. A file may be torn, or made by somebody else: everything by which a
  * reader indexes, divides or allocates is checked here, once, before any record is used; the first
  * fault ends the reading with one line that names its place.
+ *
+ * lib/replay and app/spinwire's --replay read through this, tests/fuzz feeds it anything.
+ *
+ *    file │ head │ lane 0: conf, segment head + records, segment ... │ lane 1 ...
+ *           file_check  lane_check                 records_check
+ *
+ * Before a record is changed or added: its size stands in kind_bytes, and a field by which a
+ * reader indexes needs a check in rec_is_sound. Records are used in place, so each begins at a
+ * multiple of 8 bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +34,7 @@ struct cursor {
 	size_t left, offset;
 };
 
+/* The only way forward: nothing is read beyond what is left. */
 static const void *cursor_take(struct cursor *in, size_t bytes)
 {
 	const void *at = in->at;
@@ -54,12 +64,14 @@ static const uint32_t kind_bytes[SPW_FLIGHT_KIND_CNT] = {
 	[SPW_FLIGHT_RAW] = sizeof(struct spw_flight_raw),
 };
 
+/* Differences of stamps are unsigned: an order that is wrong would become a time of centuries. */
 static bool gap_is_sound(const struct spw_rec_gap *gap)
 {
 	return gap->from <= gap->to && gap->lost <= gap->to - gap->from &&
 	       (unsigned)gap->regime < SPW_REGIME_CNT && (unsigned)gap->hold < SPW_HOLD_CNT;
 }
 
+/* A shift of 64 bits or more is undefined in C. */
 static bool clock_is_sound(const struct spw_flight_clock *clock)
 {
 	return clock->exec_map.scale.shift < 64 && clock->nic_map.scale.shift < 64;
@@ -70,6 +82,7 @@ static bool dry_is_sound(uint64_t from, uint64_t to, uint64_t dry)
 	return from <= to && dry <= to - from;
 }
 
+/* The window of a replay begins with these numbers: they become indices of a ring. */
 static bool state_is_sound(const struct spw_flight_state *s, const struct spw_flight_lane *lane)
 {
 	bool ok = s->rec.what < SPW_DROP_CNT && s->backend < lane->backend_cnt &&
@@ -86,6 +99,7 @@ static bool state_is_sound(const struct spw_flight_state *s, const struct spw_fl
 	return ok;
 }
 
+/* Frames stand as columns, or as raw completions whose reader checks them itself. */
 static bool poll_is_sound(const struct spw_flight_poll *p)
 {
 	const uint32_t bytes = p->rec.bytes - (uint32_t)sizeof(*p);
@@ -101,6 +115,7 @@ static bool judged_is_sound(const struct spw_flight_judged *j)
 	return (j->rec.what & 0xff) < SPW_CAUSE_CNT;
 }
 
+/* The same gap as in a STATE, in its own record. */
 static bool gap_rec_is_sound(const struct spw_flight_gap *g)
 {
 	struct spw_rec_gap gap = {g->from, g->to, g->lost, (enum spw_regime)(g->rec.what >> 8),
@@ -109,6 +124,7 @@ static bool gap_rec_is_sound(const struct spw_flight_gap *g)
 	return gap_is_sound(&gap);
 }
 
+/* Kinds without a case have no field that could lead anywhere. */
 static bool rec_is_sound(const struct spw_flight_rec *rec, const struct spw_flight_lane *lane)
 {
 	const struct spw_flight_dry *dry = (const void *)rec;
@@ -135,6 +151,7 @@ static bool rec_is_sound(const struct spw_flight_rec *rec, const struct spw_flig
 	}
 }
 
+/* Before anything of the record but its head is read. */
 static bool rec_size_is_sound(const struct spw_flight_rec *rec, size_t left)
 {
 	bool varies = rec->kind == SPW_FLIGHT_STATE || rec->kind == SPW_FLIGHT_POLL ||
@@ -145,6 +162,7 @@ static bool rec_size_is_sound(const struct spw_flight_rec *rec, size_t left)
 	       (varies || rec->bytes == kind_bytes[rec->kind]);
 }
 
+/* Every segment can be the first of a window, so each begins with a STATE. */
 static int records_check(struct cursor *in, size_t bytes, const struct spw_flight_lane *lane)
 {
 	bool first = true;
@@ -169,11 +187,13 @@ static int records_check(struct cursor *in, size_t bytes, const struct spw_fligh
 
 /* ---- file ---- */
 
+/* Texts are printed later: each must end within its field. */
 static bool text_is_sound(const char *text, size_t bytes)
 {
 	return memchr(text, 0, bytes) != NULL;
 }
 
+/* The bounds are those of the executor ring (exec/spw_gring.h). */
 static bool backend_is_sound(const struct spw_flight_backend *w)
 {
 	return text_is_sound(w->exec, sizeof(w->exec)) && w->batch_log2 >= 1 &&
@@ -193,6 +213,7 @@ static bool lane_is_sound(const struct spw_flight_lane *l)
 	return ok;
 }
 
+/* Segments are noted in the order of the file; lib/replay looks at their numbers. */
 static int lane_check(struct cursor *in, struct spw_flight_read_lane *lane)
 {
 	const struct spw_flight_lane *conf = cursor_take(in, sizeof(*conf));
@@ -217,6 +238,7 @@ static int lane_check(struct cursor *in, struct spw_flight_read_lane *lane)
 	return 0;
 }
 
+/* Version and size before all else: an older file is no torn one. */
 static int file_check(const struct spw_flight_file *file, size_t bytes)
 {
 	if (bytes < sizeof(*file) || file->magic != SPW_FLIGHT_MAGIC)
@@ -238,6 +260,7 @@ static int file_check(const struct spw_flight_file *file, size_t bytes)
 	return 0;
 }
 
+/* The memory stays the caller's, and everything that is returned points into it. */
 int spw_flight_read_memory(const uint8_t *memory, size_t bytes, struct spw_flight_read *read_out)
 {
 	struct cursor in = {memory, bytes, 0};
@@ -269,6 +292,7 @@ static int file_read(int fd, uint8_t *to, size_t bytes)
 	return 0;
 }
 
+/* A regular file only: a pipe has no size to check against. */
 static int file_load(int fd, uint8_t **memory_out, size_t *bytes_out)
 {
 	struct stat st;
@@ -284,6 +308,7 @@ static int file_load(int fd, uint8_t **memory_out, size_t *bytes_out)
 	return file_read(fd, *memory_out, *bytes_out) ? spw_err(EIO, "it cannot be read") : 0;
 }
 
+/* Read into memory, not mapped: a file that another process cuts would end in SIGBUS. */
 int spw_flight_read_open(const char *path, struct spw_flight_read *read_out)
 {
 	uint8_t *memory = NULL;

@@ -44,6 +44,7 @@ static void ring_write_on(struct spw_flight *flight, uint8_t *memory)
 	flight->ripe = memory + flight->seg_bytes / 2;
 }
 
+/* Written once here, so that no page is missing when the owner writes it. */
 int spw_flight_open(struct spw_flight *flight, size_t bytes, uint32_t snap_bytes, int numa_node)
 {
 	size_t seg = SPW_ALIGN_UP(bytes / SPW_FLIGHT_SEG_CNT, PAGE_BYTES);
@@ -162,6 +163,7 @@ void spw_flight_next(struct spw_flight *flight)
 _Static_assert(SPW_DESC_NIC_STAMP < 1u << SPW_FLIGHT_FLAG_BITS, "the flags fit into a row");
 _Static_assert(SPW_DESC_LEN_MAX < 1ull << (32 - SPW_FLIGHT_FLAG_BITS), "and so does the length");
 
+/* The sums of a burst, for a replay that reads raw completions again. */
 void spw_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_flight_sums *sums_out)
 {
 	struct spw_flight_sums sums = {0};
@@ -177,6 +179,7 @@ void spw_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_flight
 
 /* ---- control ---- */
 
+/* The owner complies when it next leaves a segment; until then it records on. */
 void spw_flight_ask(struct spw_flight *flight)
 {
 	spw_thr_store_rel(&flight->ask, flight->ask + 1); /* [F1 release, pairs with F2] */
@@ -187,6 +190,7 @@ bool spw_flight_is_granted(const struct spw_flight *flight)
 	return spw_thr_load_acq(&flight->granted) == flight->ask; /* [F4 acquire, pairs with F3] */
 }
 
+/* From now on the owner may write the frozen half again. */
 void spw_flight_return(struct spw_flight *flight)
 {
 	spw_thr_store_rel(&flight->done, flight->ask); /* [F5 release, pairs with F6] */
@@ -239,6 +243,7 @@ static bool file_put_lane(int fd, struct spw_flight *flight, const struct spw_fl
 	return ok;
 }
 
+/* The size stands in the head, which is written first: a file that is cut is recognised by it. */
 static uint64_t file_count(struct spw_flight *const *flight, struct spw_flight_lane *lane,
 			   uint32_t cnt, uint64_t window_tsc)
 {
@@ -266,6 +271,7 @@ static int file_write(int fd, struct spw_flight *const *flight, const struct spw
 	return ok && fsync(fd) == 0 ? 0 : -errno;
 }
 
+/* The file appears whole or not at all (base/spw_file.h). */
 int spw_flight_write(struct spw_flight *const *flight, struct spw_flight_lane *lane,
 		     struct spw_flight_file *file, uint64_t window_tsc, const char *path)
 {

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The records of a turn and of housekeeping (spw_flight_turn.h). Called by the lcore only.
+ * The records of a turn and of housekeeping (spw_flight_turn.h). lib/pipe calls these in the
+ * variants of its turn that record; all of it runs on the lcore, so it takes a place in the ring
+ * (spw_flight_take) and fills it, without a check or a wait.
+ *
+ *   ring   ... │ POLL head │ columns, or sums + raw completions │ SNAP │ ... │ DONE │ CLOCK ...
+ *                          └ written first: the head needs its length
+ *
+ * The port may have written its raw completions to where they belong already (spw_port_raw.to):
+ * then they are not copied.
  */
 #include <string.h>
 
@@ -9,6 +17,7 @@
 
 /* ---- frames ---- */
 
+/* A burst without frames: its completions alone. */
 void spw_flight_raw(struct spw_flight *flight, const struct spw_port_raw *raw)
 {
 	struct spw_flight_raw *to = spw_flight_take(
@@ -69,6 +78,8 @@ void spw_flight_poll(struct spw_flight *flight, const struct spw_port_raw *raw,
 	turn_poll_head(flight, batch, ring, what, exec_busy, bytes);
 }
 
+/* Of each frame the first bytes, padded to 8: the next record must be aligned. pool NULL: no
+ * payload is kept. */
 void spw_flight_snap(struct spw_flight *flight, const struct spw_pool *pool,
 		     const struct spw_gring_batch *batch)
 {
@@ -116,6 +127,7 @@ static void turn_clock_put(struct spw_flight *flight, const struct spw_rec *rec)
 	*clock = flight->clock;
 }
 
+/* Most turns change no clock, and then nothing is recorded. */
 void spw_flight_clocks(struct spw_flight *flight, const struct spw_rec *rec)
 {
 	if (rec->nic_unc != flight->clock.nic_unc || rec->exec_unc != flight->clock.exec_unc ||
@@ -141,6 +153,7 @@ void spw_flight_dry(struct spw_flight *flight, uint64_t from, uint64_t to)
 	note->to = to;
 }
 
+/* Which of the generator's frames a batch began with, for --explain. */
 void spw_flight_ident(struct spw_flight *flight, uint64_t seq, const struct spw_ident *ident)
 {
 	struct spw_flight_ident *note =
@@ -150,6 +163,7 @@ void spw_flight_ident(struct spw_flight *flight, uint64_t seq, const struct spw_
 	note->ident = *ident;
 }
 
+/* The longest slow frame so far is what control looks at to write a file (worst_tsc). */
 void spw_flight_judged(struct spw_flight *flight, const struct spw_rec_slow *slow,
 		       uint64_t keep_tsc)
 {

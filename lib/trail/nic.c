@@ -3,9 +3,14 @@
  *
  * The NIC's stamps on a loop's trail (spw_trail_nic.h). All of it runs on the cold path that loops
  * take while they keep a trail.
+ *
+ * A port notes completions in a ring (struct spw_port_sent) as it reaps them; this reads on from
+ * where it was. The ring may have lapped the reader: then the oldest are missing, and their
+ * numbers show it.
  */
 #include "trail/spw_trail_nic.h"
 
+/* 0 where there is no stamp or no clock yet: a reader leaves that stage out. */
 struct spw_trail_rec *spw_trail_nic_frame(struct spw_trail *trail, uint16_t flow, uint32_t seq,
 					  const struct spw_clock_map *map, bool stamped,
 					  uint64_t stamp)
@@ -18,6 +23,8 @@ struct spw_trail_rec *spw_trail_nic_frame(struct spw_trail *trail, uint16_t flow
 	return rec;
 }
 
+/* above_out: the number of the completion before, as one completion may stand for several frames.
+ */
 bool spw_trail_nic_next(struct spw_trail_nic *pt, struct spw_port_done *done_out,
 			uint64_t *above_out)
 {
@@ -33,6 +40,7 @@ bool spw_trail_nic_next(struct spw_trail_nic *pt, struct spw_port_done *done_out
 	return true;
 }
 
+/* The number joins it with the frames that it covers. */
 void spw_trail_nic_done(struct spw_trail *trail, const struct spw_port_done *done,
 			const struct spw_clock_map *map)
 {

@@ -2,6 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What a sender notes of slow round trips, and of what its NIC says of them (spw_trail_sender.h).
+ *
+ * lib/gen's loop calls spw_trail_sender_slow for echoes above the threshold, and
+ * spw_trail_sender_house now and then for the send completions; both only with a trail.
+ *
+ *   SLOW     due, taken, handed to the port, drained, echo
+ *   FRAME    the NIC's stamp of the echo
+ *   DONE     the number, and the NIC's stamp of the send
  */
 #include "trail/spw_trail_sender.h"
 
@@ -16,6 +23,8 @@ static void trail_note_slow(struct spw_trail *to, const struct spw_trail_trip *t
 	rec->at[4] = trip->echo;
 }
 
+/* Only frames whose number is a multiple of the trail's `every`, so both ends keep the same ones.
+ */
 void spw_trail_sender_slow(struct spw_trail_sender *trail, const struct spw_trail_trip *trip,
 			   const struct spw_desc *desc)
 {

@@ -3,6 +3,11 @@
  *
  * The cold half of a trail (spw_trail.h): its memory, and its file. The programs call it at set-up
  * and after the data path has ended; the NIC thread's library calls it where that thread ends.
+ *
+ *    file   | head of trail 0 | records, oldest first | head of trail 1 | ...
+ *
+ * The owner only adds; once the ring has wrapped the oldest are overwritten, and the head says how
+ * many there were.
  */
 #include "trail/spw_trail.h"
 
@@ -18,6 +23,7 @@
 #define RING_CNT   (1u << SPW_TRAIL_LOG2)
 #define RING_BYTES ((size_t)RING_CNT * sizeof(struct spw_trail_rec))
 
+/* Populated here: a page fault would be a gap on the trail of its own making. */
 int spw_trail_open(struct spw_trail *trail, uint32_t every)
 {
 	void *at;
@@ -58,6 +64,7 @@ static bool trail_put(int fd, const struct spw_trail *trail, const char *names)
 	       spw_file_put(fd, trail->rec, (head.kept - tail) * sizeof(*trail->rec));
 }
 
+/* After the owners have ended. */
 int spw_trail_write(const struct spw_trail *const *trail, uint32_t cnt, const char *names,
 		    const char *path)
 {
