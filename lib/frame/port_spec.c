@@ -3,6 +3,10 @@
  *
  * Keys and values of a port's specification, as drivers read them (spw_port_spec.h). The text is
  * parsed by lib/port; the checks of a driver's own keys are here, so that rdma and peer share them.
+ *
+ *    mlx5:mlx5_0,mode=eth,udp=5357     driver : device , key=value , ...     a later key wins
+ *
+ * Drivers, lib/rdma and lib/peer call these when a port opens; lib/port has parsed the text before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +16,7 @@
 #include "base/spw_err.h"
 #include "frame/spw_port_spec.h"
 
+/* From the end: of a key that is given twice the last value counts. */
 const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key)
 {
 	for (uint32_t i = spec->arg_cnt; i-- > 0;)

@@ -50,6 +50,7 @@ int spw_mem_kind_parse(const char *name, enum spw_mem_kind *kind_out)
 		       name);
 }
 
+/* The lowest free one: topologies rely on 0, 1, ... in a process that has no other regions. */
 static int mem_id_take(uint16_t *id_out)
 {
 	for (uint16_t i = 0; i < SPW_REGION_MAX; i++) {
@@ -112,6 +113,7 @@ static void mem_log_region(const struct spw_region *region)
 		 region->numa_node, region->why);
 }
 
+/* A failure leaves nothing behind: the id is given back, and region_out stays zero. */
 int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_out)
 {
 	struct spw_region region = {.numa_node = -1};

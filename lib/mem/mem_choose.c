@@ -93,6 +93,7 @@ static int mem_check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gp
 	return 0;
 }
 
+/* The reason names what to take instead. */
 static int mem_check_cuda(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
 	const enum spw_mem_kind kind = req->kind;
@@ -120,6 +121,7 @@ static int mem_check_host(const struct spw_mem_req *req, const struct mem_gpu *g
 		       gpu->host_register && !gpu->integrated ? "cuda-reg" : "cuda-host");
 }
 
+/* Called before anything is allocated, so a kind that is refused has cost nothing. */
 int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, struct spw_region *region)
 {
 	if ((unsigned)req->kind > SPW_MEM_GPU)

@@ -144,6 +144,7 @@ static uint8_t *host_map_plain(size_t bytes)
 	return va + head;
 }
 
+/* Before the pages exist: a policy set afterwards would move none. */
 static void host_bind_node(const struct mem_map *map, int numa_node)
 {
 	struct bitmask *mask;
@@ -254,6 +255,7 @@ static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
 	return 0;
 }
 
+/* A node that was asked for and not got is a warning: the data path works, but slower. */
 int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out)
 {
 	struct mem_map map = {.numa_node = -1};
