@@ -41,8 +41,7 @@ struct replay_handler {
 
 /* ---- set-up ---- */
 
-/* Frames are copied into slots of one region, each as far into a cache line as it was.
- */
+/* Frames are copied into slots of one region, each as far into a cache line as it was. */
 int spw_replay_handler(struct spw_replay *r, const struct spw_handler *handler)
 {
 	const struct spw_flight_lane *lane = r->lane->conf;

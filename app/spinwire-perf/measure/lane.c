@@ -202,8 +202,7 @@ static int endpoint_open(struct perf_lane *lane, const char *rails, const char *
 	return rc;
 }
 
-/* Clears the flags too: no put is under way before both ends have reported the lane ready.
- */
+/* Clears the flags too: no put is under way before both ends have reported the lane ready. */
 static int windows_swap(struct perf_lane *lane, const struct perf_ctl *ctl, uint64_t deadline_ns)
 {
 	int rc = spw_xfer_window_expose(lane->conn, lane->mem, base_of(lane) + lane->half,

@@ -64,8 +64,7 @@ static const char *pair_unfit(const struct perf_nic *nic)
 	return NULL;
 }
 
-/* Two MTUs that differ leave the pair out: the fault says which one to set.
- */
+/* Two MTUs that differ leave the pair out: the fault says which one to set. */
 static void pair_join(struct perf_rails *rails, const struct perf_nic *a, const struct perf_nic *b)
 {
 	if (a->mtu && b->mtu && a->mtu != b->mtu) {
