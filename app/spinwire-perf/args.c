@@ -81,6 +81,8 @@ static int row_add(struct perf_args *args, const char *word)
 	return spw_err(EINVAL, "%.64s: no such row; there are %s", word, all);
 }
 
+/* A list that the user gave makes a row that cannot be measured an error instead of a row left
+ * out. */
 static int rows_set(void *base, const char *list)
 {
 	struct perf_args *args = base;
@@ -110,6 +112,8 @@ static int args_memory_refused(const char *text)
 #define FIELD(name) \
 	.offset = offsetof(struct perf_args, name), .bytes = sizeof(((struct perf_args *)0)->name)
 
+/* Ends of a pair take options of their own: --memory, --port and --secret at either end, the rest
+ * at the client. */
 static const struct spw_opt table[] = {
 	{.name = "full",
 	 FIELD(full),

@@ -49,11 +49,13 @@ static int client_begin(const struct perf_args *args, const struct spw_oob_secre
 	return rc;
 }
 
+/* Egress and collectives count as RDMA: their rails are checked for functions of one card too. */
 static bool is_rdma(const struct perf_case *what)
 {
 	return what->op != PERF_TCP && what->op != PERF_BOND;
 }
 
+/* Two functions of one adapter reach each other inside it: no figure of theirs is a cable's. */
 static bool one_card(const struct perf_session *s, uint32_t rails)
 {
 	bool any = false;
@@ -63,6 +65,7 @@ static bool one_card(const struct perf_session *s, uint32_t rails)
 	return any;
 }
 
+/* Rows that share one lane, and so fail alike when its rails do not come up. */
 static bool takes_lane(const struct perf_case *what)
 {
 	return is_rdma(what) && what->op != PERF_EGRESS && what->op != PERF_COLL;
@@ -119,6 +122,7 @@ static bool client_measure(struct perf_session *s, struct perf_result *r, struct
 	return s->ctl.fd >= 0;
 }
 
+/* stdout can take one output; the tables are left out for it. */
 static int client_outputs_try(const struct perf_args *args)
 {
 	int rc = app_json_try(args->json);
@@ -196,6 +200,7 @@ static void measure_all(struct perf_session *s, const struct perf_plan *plan,
 	}
 }
 
+/* An error before the first row is the program's status; later ones are marks of rows. */
 int perf_client(const struct perf_args *args, const struct spw_oob_secret *secret)
 {
 	struct perf_session *s = calloc(1, sizeof(*s));

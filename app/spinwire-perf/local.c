@@ -100,6 +100,7 @@ static bool local_is_host(const char *host)
 	return isalnum((unsigned char)host[0]);
 }
 
+/* The secret passes over ssh's stdin: the command line of a process can be read by others. */
 int perf_ssh(struct perf_args *args, struct spw_oob_secret *secret_out)
 {
 	static char host[256];
@@ -150,6 +151,7 @@ static uint32_t local_wrap(char **words, char *tool, char *cable)
 	return cnt;
 }
 
+/* argv's own words follow, so every option of the user holds for the client. */
 static int second_half(char **words, uint32_t cnt, char *host, const char *secret, char **argv)
 {
 	int pipe_fd[2];

@@ -48,6 +48,7 @@ struct planning {
 	uint32_t all_cnt, gib_cnt;
 };
 
+/* GPU rows are chosen by memory, all others by operation. */
 static enum perf_row row_of(const struct perf_case *what)
 {
 	static const enum perf_row row[PERF_OP_CNT] = {
@@ -185,6 +186,7 @@ static void plan_collective(struct planning *p, struct perf_case what, struct li
 	}
 }
 
+/* The two lists differ: one-shot calls are for small sizes, NCCL is compared over all. */
 static void plan_collectives(struct planning *p, uint32_t rails)
 {
 	struct perf_case what = {.op = PERF_COLL, .rails = rails, .streams = 1};
@@ -217,6 +219,7 @@ static void plan_tcp(struct planning *p, uint32_t rails, bool bond)
 				    .op = PERF_BOND, .streams = streams[i], .bytes = 128 * KIB});
 }
 
+/* The time of a row: as asked for, else by --full, else by how many cores there are. */
 void perf_plan(const struct perf_args *args, const struct perf_session *s,
 	       struct perf_plan *plan_out)
 {

@@ -100,6 +100,7 @@ static bool wait_client(struct perf_door *door, const struct perf_args *args, st
 	return false;
 }
 
+/* Once at the start, to stderr: stdout is read by local.c. */
 static void serve_warn_open(uint16_t port)
 {
 	fprintf(stderr,
@@ -109,6 +110,7 @@ static void serve_warn_open(uint16_t port)
 		port);
 }
 
+/* An error of one session is printed and ends that session only. */
 static int serve_all(struct perf_session *s, struct perf_door *door, const struct perf_args *args)
 {
 	int rc = 0;

@@ -20,6 +20,7 @@
 
 #include "base/spw_err.h"
 
+/* How long a child may take to leave after its stdin has ended: END_TURNS naps of END_NS. */
 #define END_TURNS 50
 #define END_NS    20000000
 

@@ -26,6 +26,7 @@
 #include "oob/spw_oob_host.h"
 #include "oob/spw_oob_socket.h"
 
+/* The facts of a machine are the longest message. */
 #define MESSAGE_MAX (1u << 20)
 #define CONNECT_MS  5000
 #define SEND_MS     10000
@@ -42,6 +43,7 @@ int perf_ctl_listen_error(uint16_t port, int rc)
 		       port, strerror(-rc));
 }
 
+/* IPv4 clients come in over the same IPv6 socket. */
 int perf_ctl_listen(uint16_t port, uint16_t *port_out)
 {
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -76,6 +78,8 @@ static void control_settle(struct perf_ctl *ctl, int fd)
 		address_text(&addr, ctl->far, sizeof(ctl->far));
 }
 
+/* The channel is begun by the caller: a client greets (perf_ctl_greet), a server's door has done
+ * so. */
 int perf_ctl_take(struct perf_ctl *ctl, int fd, const char *far)
 {
 	memset(ctl, 0, sizeof(*ctl));
@@ -103,6 +107,7 @@ static int connect_within(const struct sockaddr_in6 *to)
 	return rc;
 }
 
+/* By what a user can do: start the server, open a port, or look at the error. */
 static int control_refused(const char *host, const char *port, int error)
 {
 	if (error == ECONNREFUSED)
@@ -148,11 +153,13 @@ void perf_ctl_close(struct perf_ctl *ctl)
 
 /* ---- messages ---- */
 
+/* The text is the same for a connection that is closed here already: a closed one has fd -1. */
 static int control_left(const struct perf_ctl *ctl)
 {
 	return spw_err(ECONNRESET, "%s: the other end left", ctl->peer);
 }
 
+/* Set by a signal (app_catch_signals); seen within LOOK_MS. */
 static bool must_leave(const struct perf_ctl *ctl)
 {
 	return ctl->stop && spw_thr_load_rlx(ctl->stop);
@@ -200,6 +207,7 @@ static int channel_error(const struct perf_ctl *ctl, int rc)
 	return control_left(ctl);
 }
 
+/* json is released on every path, as the caller has given it away. */
 int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
 {
 	const uint64_t deadline_ns = perf_now_ns() + SEND_MS * 1000000ull;
@@ -223,6 +231,7 @@ int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
 	return rc;
 }
 
+/* An error of the other end becomes one here, with its name in front. */
 static int message_of(const struct perf_ctl *ctl, size_t bytes, json_t **json_out)
 {
 	char error[PERF_TEXT_BYTES];
@@ -270,6 +279,7 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 	return rc;
 }
 
+/* From then on every message carries a MAC: a wrong secret shows here, or at the first message. */
 int perf_ctl_greet(struct perf_ctl *ctl, const struct spw_oob_secret *secret, uint32_t timeout_ms)
 {
 	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
@@ -291,6 +301,7 @@ bool perf_ctl_pending(const struct perf_ctl *ctl)
 	       (ctl->order_ms && perf_now_ns() > ctl->until_ns);
 }
 
+/* An abort is an error, so that every wait for an order ends at it. */
 int perf_ctl_order(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 {
 	int rc = perf_ctl_recv(ctl, timeout_ms, json_out);

@@ -25,6 +25,7 @@
 #include "base/spw_thread.h"
 #include "oob/spw_oob_door.h"
 
+/* Connections that have not said hello yet, and how long each may take for it. */
 #define HALF_MAX 16u
 #define HELLO_MS 5000u
 #define LOOK_MS  200
@@ -85,6 +86,7 @@ static void door_welcome(struct perf_door *d, struct perf_ctl *ctl)
 	}
 }
 
+/* Owner: takes over the guest's descriptor on every path. */
 static void door_take(struct perf_door *d, const struct spw_oob_guest *guest)
 {
 	json_t *hello =
@@ -211,6 +213,7 @@ bool perf_door_take(struct perf_door *door, struct perf_ctl *ctl_out)
 	return waits;
 }
 
+/* Refused clients may come again from now on. */
 void perf_door_free(struct perf_door *door)
 {
 	pthread_mutex_lock(&door->lock);

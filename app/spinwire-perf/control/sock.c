@@ -33,6 +33,7 @@
 #define TOKEN_MS   200
 #define STUCK_S    10
 
+/* Closing twice is harmless: a closed one is -1. */
 void perf_sock_close(int *fd, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++) {
@@ -72,6 +73,7 @@ static int sock_connect_within(int fd, const struct addrinfo *to)
 	return error;
 }
 
+/* All or none: after an error every stream is closed. */
 int perf_sock_connect(const char *ip, uint16_t port, const uint8_t token[PERF_TOKEN_BYTES], int *fd,
 		      uint32_t cnt)
 {
@@ -162,6 +164,7 @@ int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_B
 
 /* ---- streams ---- */
 
+/* One stream and its thread; what both threads use is bytes and *stop. */
 struct stream {
 	pthread_t thread;
 	int fd;
@@ -252,6 +255,8 @@ static int sock_join(struct stream *st, uint32_t cnt, struct perf_flow *flow)
 	return bad ? spw_err(ECONNRESET, "a TCP stream broke off") : 0;
 }
 
+/* While the threads write: each count is one store, and a sum that is a block old does not matter.
+ */
 static uint64_t sock_sum(struct stream *st, uint32_t cnt)
 {
 	uint64_t bytes = 0;
@@ -261,6 +266,7 @@ static uint64_t sock_sum(struct stream *st, uint32_t cnt)
 	return bytes;
 }
 
+/* Counted by time, not by blocks: what the sockets took between two readings. */
 int perf_sock_send(const int *fd, uint32_t cnt, uint32_t warm_ms, uint32_t timed_ms,
 		   struct perf_flow *flow_out)
 {
@@ -281,6 +287,7 @@ int perf_sock_send(const int *fd, uint32_t cnt, uint32_t warm_ms, uint32_t timed
 	return sock_join(st, cnt, flow_out);
 }
 
+/* Ends with the streams: the sender decides how long a row is. */
 int perf_sock_receive(const int *fd, uint32_t cnt, struct perf_flow *flow_out)
 {
 	struct stream st[PERF_STREAM_MAX];

@@ -52,6 +52,7 @@ static int bytes_fill(const struct perf_lane *lane, const struct perf_case *what
 	return 0;
 }
 
+/* Each slot has a seed of its own, so a message that ended up in another slot is found. */
 int perf_bytes_prepare(const struct perf_lane *lane, const struct perf_case *what, uint64_t seed,
 		       uint32_t slots)
 {
@@ -76,6 +77,7 @@ static int bytes_flush(const struct perf_lane *lane, uint8_t *at, uint64_t bytes
 	return rc;
 }
 
+/* The flush comes first, and only for GPU rows: the CPU's own memory is coherent with the NIC. */
 static int bytes_compare(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot,
 			 uint64_t seed, uint64_t *wrong_out)
 {
@@ -92,6 +94,7 @@ static int bytes_compare(const struct perf_lane *lane, const struct perf_case *w
 	return 0;
 }
 
+/* The first wrong byte is enough: its place and slot are in the text. */
 int perf_bytes_verify(const struct perf_lane *lane, const struct perf_case *what, uint64_t seed,
 		      uint32_t slots)
 {

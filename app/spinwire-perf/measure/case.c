@@ -21,6 +21,8 @@
 #include "measure/coll.h"
 #include "time/spw_time.h"
 
+/* What the other end may ask for at most; lane.c also refuses what this machine's memory cannot
+ * hold. */
 #define BYTES_MAX (16ull << 30)
 #define MS_MAX    60000u
 
@@ -92,6 +94,8 @@ void perf_text(const json_t *json, const char *name, char *out, size_t bytes)
 	spw_text_show(text ? text : "", out, bytes);
 }
 
+/* Masks and counts as integers, enumerations by name: a value that is added later does not
+ * renumber others. */
 json_t *perf_case_json(const struct perf_case *what)
 {
 	return json_pack("{s:s,s:b,s:b,s:b,s:s,s:s,s:I,s:I,s:I,s:I}", "op", op_word[what->op].text,
@@ -138,6 +142,8 @@ json_t *perf_flow_json(const struct perf_flow *flow)
 			 (json_int_t)flow->total, "cpu_ns", (json_int_t)flow->cpu_ns);
 }
 
+/* The counts of the other end become figures and loops' bounds, so they are limited to what JSON
+ * can hold. */
 int perf_flow_parse(const json_t *json, struct perf_flow *flow_out)
 {
 	int rc = perf_number(json, "messages", INT64_MAX, &flow_out->messages);

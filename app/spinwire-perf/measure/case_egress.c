@@ -41,10 +41,12 @@ struct sample {
 	uint64_t due, stamp; /* ticks of the CPU; of the NIC */
 };
 
+/* The two clocks at one moment, and by how much that may be wrong. */
 struct clock_pair {
 	uint64_t nic, tsc, unc_ns;
 };
 
+/* One row at the client; too large for a stack, so it is allocated. */
 struct egress {
 	struct perf_datagram d;
 	const struct spw_tsc *tsc;
@@ -208,6 +210,7 @@ static int egress_measure(struct egress *e, struct perf_result *result)
 
 /* ---- the client's end ---- */
 
+/* Egress rows are of one rail: its number is the mask's only bit. */
 static const struct perf_rail *egress_rail_of(const struct perf_session *s,
 					      const struct perf_case *what)
 {
@@ -238,6 +241,8 @@ static int egress_finish(struct perf_session *s, const struct perf_phy *before,
 	return rc;
 }
 
+/* Whatever fails after the request ends with an abort, so that the server does not wait for
+ * datagrams. */
 int perf_egress_client(struct perf_session *s, struct perf_result *result)
 {
 	const struct perf_case *what = &result->what;

@@ -128,6 +128,7 @@ static void rank_end(struct perf_session *s)
 	spw_err(EIO, "%s", text);
 }
 
+/* perf-collectives holds COPIES of a size; the limit is an eighth of the free memory (facts.c). */
 static int memory_check(const struct perf_session *s, const struct perf_case *what)
 {
 	if (!s->lane.memory_max || what->bytes <= s->lane.memory_max / COPIES)
@@ -140,6 +141,8 @@ static int memory_check(const struct perf_session *s, const struct perf_case *wh
 
 /* ---- the client's end ---- */
 
+/* The ranks find each other by the address of the control connection, which the client has reached
+ * already. */
 static int nccl_measure(struct perf_session *s, struct perf_result *result, uint16_t port)
 {
 	char own_rails[160];

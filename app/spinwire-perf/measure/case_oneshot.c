@@ -29,6 +29,7 @@
 #define WARM      10u
 #define CALLS_MAX 100000u
 
+/* One case at one end, from the group's opening to its close. */
 struct oneshot {
 	struct perf_session *s;
 	const struct perf_case *what;
@@ -74,6 +75,7 @@ static int oneshot_exchange(void *arg, const void *mine, void *all, size_t bytes
 	return rc;
 }
 
+/* An all-gather returns the parts of all ranks, an all-reduce as much as each has given. */
 static uint64_t out_bytes(const struct perf_case *what)
 {
 	return what->coll == PERF_COLL_ALL_GATHER ? what->bytes : perf_coll_part_bytes(what);
@@ -115,6 +117,7 @@ static int group_open(struct oneshot *o)
 	return rc ? rc : spw_coll_open(&conf, &o->coll);
 }
 
+/* Also after an error of group_open: what is not there is NULL or of 0 bytes. */
 static void group_close(struct oneshot *o)
 {
 	spw_coll_close(o->coll);
@@ -231,6 +234,7 @@ static int oneshot_measure(struct oneshot *o, struct perf_result *result)
 	return rc;
 }
 
+/* The server learns its own devices from the client, which has paired them. */
 static void rails_take(struct oneshot *o, const struct perf_case *what, char *theirs, size_t bytes)
 {
 	perf_rails_text(&o->s->rails, what->rails, 1, false, o->rails, sizeof(o->rails));
@@ -258,6 +262,7 @@ int perf_oneshot_client(struct perf_session *s, struct perf_result *result)
 
 /* ---- the server's end ---- */
 
+/* One call more than counted: the client starts its clock after it. */
 static int serve_calls(struct oneshot *o, struct perf_flow *flow)
 {
 	json_t *order = NULL;
@@ -275,6 +280,7 @@ static int serve_calls(struct oneshot *o, struct perf_flow *flow)
 	return rc ? rc : call_checked(o);
 }
 
+/* The counters begin earlier than the client's: bytes too many make no row invalid. */
 int perf_oneshot_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
 {
 	struct oneshot o = {.s = s, .what = what, .rank = 1};

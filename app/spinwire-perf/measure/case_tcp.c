@@ -33,6 +33,7 @@
 
 /* ---- ping-pong ---- */
 
+/* A ping-pong over one connection, as perf_latency drives it. */
 struct ping {
 	int fd;
 	uint64_t bytes, sent, back; /* back: bytes of echoes */
@@ -73,6 +74,7 @@ static int ping_poll(void *arg)
 	return 1;
 }
 
+/* A blocking wait with a bound: the CPU time of an idle end is then that of TCP. */
 static void ping_idle(void *arg)
 {
 	struct ping *p = arg;
@@ -82,6 +84,7 @@ static void ping_idle(void *arg)
 	ppoll(&wait, 1, &limit, NULL);
 }
 
+/* A third of the time for the closed loop, the rest for the open one, as in all latency rows. */
 static int tcp_ping(struct perf_session *s, int fd, struct perf_result *result)
 {
 	const struct perf_case *what = &result->what;
@@ -234,6 +237,7 @@ static int tcp_measure(struct perf_session *s, struct perf_result *result, int *
 	return rc;
 }
 
+/* Counters are read while no row is timed: reading them opens sockets. */
 int perf_tcp_client(struct perf_session *s, struct perf_result *result)
 {
 	struct perf_phy before, own, peer;
@@ -281,6 +285,7 @@ static int listen_say(struct perf_session *s, int *listener_out, uint8_t token[P
 	return perf_ctl_send(&s->ctl, json_pack("{s:i,s:s}", "port", (int)port, "token", text));
 }
 
+/* The server's counters stop here, after the last byte of the streams was read. */
 static int flow_say(struct perf_session *s, const struct perf_flow *flow, const char *ports,
 		    const struct perf_phy *before)
 {
@@ -291,6 +296,7 @@ static int flow_say(struct perf_session *s, const struct perf_flow *flow, const 
 						perf_phy_json(&moved)));
 }
 
+/* A ping-pong needs one buffer of the message's size, so its size is limited by memory here too. */
 int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
 {
 	uint8_t token[PERF_TOKEN_BYTES];

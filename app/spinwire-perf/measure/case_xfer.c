@@ -27,6 +27,7 @@
 #define ORDER_MS  30000u
 #define FLAG_LOG2 32u
 
+/* For all cases, not this one alone: session.h declares it. */
 int perf_ask(struct perf_session *s, json_t *json, uint32_t timeout_ms, json_t **answer_out)
 {
 	json_t *answer = NULL;
@@ -205,6 +206,7 @@ int perf_xfer_client(struct perf_session *s, struct perf_result *result)
 
 /* ---- the server's end ---- */
 
+/* One case at the server. */
 struct served {
 	const struct perf_case *what;
 	struct perf_flow flow;
@@ -226,6 +228,7 @@ static int xfer_serve(struct perf_session *s, struct served *c, uint64_t flag)
 	return rc ? rc : perf_pump_idle(&s->lane, &s->ctl);
 }
 
+/* Counters are read when the client says that it is done, and so are all messages. */
 static json_t *xfer_stopped(struct perf_session *s, struct served *c)
 {
 	struct perf_phy moved;

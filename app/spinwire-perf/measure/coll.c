@@ -44,6 +44,7 @@ bool perf_net_parse(const char *name, enum perf_net *net_out)
 	return false;
 }
 
+/* Broadcast and sendrecv move each byte over the link once. */
 uint64_t perf_coll_bus_bytes(const struct perf_case *what)
 {
 	const uint64_t n = PERF_COLL_RANKS;
@@ -59,6 +60,7 @@ uint64_t perf_coll_bus_bytes(const struct perf_case *what)
 	}
 }
 
+/* nccl-tests names a gather by what a rank gets; what it gives is its share of that. */
 uint64_t perf_coll_part_bytes(const struct perf_case *what)
 {
 	return what->coll == PERF_COLL_ALL_GATHER ? what->bytes / PERF_COLL_RANKS : what->bytes;

@@ -18,6 +18,7 @@
 #include "base/spw_err.h"
 #include "measure/pattern.h"
 
+/* Any value that both ends use; the highest bit is the kernel's (InfiniBand, privileged Q_Keys). */
 #define QKEY      0x73707770u
 #define GRH_BYTES 40u
 #define CQ_CNT    512u
@@ -28,6 +29,7 @@ static uint32_t datagram_stride(const struct perf_datagram *d)
 	return SPW_ALIGN_UP(GRH_BYTES + d->bytes, SPW_CACHE_LINE);
 }
 
+/* Sends leave out the room of the GRH: the NIC writes it at the receiver. */
 static struct ibv_sge sge_of(const struct perf_datagram *d, uint32_t slot, bool with_grh)
 {
 	uint8_t *at = d->mem + (size_t)slot * datagram_stride(d) + (with_grh ? 0 : GRH_BYTES);
@@ -92,6 +94,7 @@ static int datagram_queues_start(struct perf_datagram *d)
 		  : 0;
 }
 
+/* Device, memory, queues; all states of a UD queue pair are reached without the other end. */
 int perf_datagram_open(const char *device, uint32_t bytes, uint64_t seed,
 		       struct perf_datagram *d_out)
 {
@@ -164,6 +167,8 @@ int perf_datagram_reach(struct perf_datagram *d, const json_t *far)
 
 /* ---- messages ---- */
 
+/* PERF_DATAGRAM_AHEAD bounds what the send queue holds: there is always room for a post below it.
+ */
 int perf_datagram_post(struct perf_datagram *d)
 {
 	struct ibv_sge sge = sge_of(d, (uint32_t)(d->posted % PERF_DATAGRAM_AHEAD), false);
@@ -238,6 +243,7 @@ int perf_datagram_listen(struct perf_datagram *d)
 	return rc;
 }
 
+/* The receive is posted again at once: an unreliable datagram that finds none is lost. */
 static int came_one(struct perf_datagram *d, void *arg)
 {
 	const uint64_t *seed = arg;

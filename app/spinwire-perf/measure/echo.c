@@ -23,6 +23,7 @@
 #define STUCK_NS  10000000000ull
 #define LATE_MASK 63u /* turns between two tests of requests that nobody waits for */
 
+/* One latency row at one end. tx: what this end starts; rx: receives, of SENDs only. */
 struct echo {
 	struct perf_lane *lane;
 	const struct perf_case *what;
@@ -58,6 +59,7 @@ static int message_poll(struct echo *e)
 	return rc < 0 ? rc : cnt;
 }
 
+/* What comes back is a flag, a message, or, of a READ, the end of this end's own request. */
 static int echo_poll(void *arg)
 {
 	struct echo *e = arg;
@@ -110,6 +112,7 @@ static int echo_drain(struct echo *e)
 	return SPW_MIN(rc, 0);
 }
 
+/* lane->flag is set before the first put: both ends count flags from the same number. */
 int perf_echo_client(struct perf_lane *lane, const struct perf_case *what,
 		     const struct spw_tsc *tsc, uint64_t flag, struct perf_result *result_out)
 {

@@ -59,6 +59,7 @@ static bool memory_fits(const struct perf_lane *lane, uint64_t half, bool for_gp
 	return lane->region.bytes && lane->half >= half && lane->for_gpu == for_gpu;
 }
 
+/* Both limits are known before anything is allocated. */
 static int lane_memory_refused(const struct perf_lane *lane, uint64_t half, bool for_gpu)
 {
 	if (lane->memory_max && half > lane->memory_max)
@@ -105,6 +106,7 @@ uint64_t perf_lane_gpu_va(const struct perf_lane *lane, const uint8_t *at)
 	return lane->region.dev_va + (uint64_t)(at - base_of(lane));
 }
 
+/* At least one, whatever the size: half is never shorter than the longest message. */
 uint32_t perf_lane_slots(const struct perf_lane *lane, const struct perf_case *what)
 {
 	uint64_t room = what->latency ? lane->half : SPW_MIN(lane->half, PERF_HOT_BYTES);
@@ -135,6 +137,8 @@ uint64_t *perf_lane_flag_at(const struct perf_lane *lane, uint64_t slot)
 				    slot % PERF_SLOT_MAX * FLAG_LINE + FLAG_LINE / 2);
 }
 
+/* On few cores a thread that spins would keep the software NIC's threads, and the other end, from
+ * running. */
 void perf_lane_idle(const struct perf_lane *lane)
 {
 	if (lane->yield)
@@ -145,6 +149,7 @@ void perf_lane_idle(const struct perf_lane *lane)
 
 /* ---- one message ---- */
 
+/* The flag's number grows only with a put that was taken, so no number is skipped. */
 int perf_lane_start(struct perf_lane *lane, const struct perf_case *what, uint64_t slot,
 		    bool flagged, struct spw_xfer_req **req_out)
 {
@@ -223,6 +228,7 @@ static int windows_swap(struct perf_lane *lane, const struct perf_ctl *ctl, uint
 	return rc;
 }
 
+/* Hex, of a fixed length: nothing of it is interpreted here. */
 static int handle_take(const json_t *answer, struct spw_xfer_handle *handle_out)
 {
 	const char *text = json_string_value(json_object_get(answer, "handle"));
@@ -253,6 +259,7 @@ static int connect_to(struct perf_lane *lane, const struct perf_ctl *ctl,
 	return rc ? rc : windows_swap(lane, ctl, deadline);
 }
 
+/* Sent for every case, so that the server has checked that the lane serves it. */
 static json_t *lane_request(const struct perf_case *what, const char *theirs, uint64_t half,
 			    bool fresh)
 {
@@ -292,6 +299,7 @@ static int lane_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const struct
 	return rc ? perf_lane_give_up(lane, ctl, rc) : 0;
 }
 
+/* A lane with an error is opened afresh: rails that are gone fail the case, not the session. */
 int perf_lane_client(struct perf_lane *lane, struct perf_ctl *ctl, const struct perf_case *what,
 		     const char *rails, const char *theirs)
 {

@@ -25,6 +25,7 @@
 #define GAP_MIN_NS  1000u
 #define SEED        0x2545f4914f6cdd1dull
 
+/* One loop, closed or open; due[] has as many places as messages may be under way. */
 struct loop {
 	const struct perf_method *method;
 	const struct spw_tsc *tsc;
@@ -133,6 +134,7 @@ static int open_loop_settle(struct loop *l)
 	return SPW_MIN(rc, 0);
 }
 
+/* The open loop's gap comes from the closed one, so it is run in any case. */
 int perf_latency(const struct perf_method *method, const struct spw_tsc *tsc, uint32_t closed_ms,
 		 uint32_t open_ms, struct perf_lat *lat_out)
 {

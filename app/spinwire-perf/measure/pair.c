@@ -16,6 +16,7 @@
 
 #include "base/spw_err.h"
 
+/* What does not fit the table is left out: it has two lines for each rail. */
 static void SPW_PRINTF(2, 3) pair_fault(struct perf_rails *rails, const char *fmt, ...)
 {
 	va_list args;
@@ -27,6 +28,7 @@ static void SPW_PRINTF(2, 3) pair_fault(struct perf_rails *rails, const char *fm
 	va_end(args);
 }
 
+/* A prefix of 0 is one net of all: a shift by 32 is undefined. */
 static uint32_t net_of(const char *ip, uint32_t prefix)
 {
 	struct in_addr addr = {0};
@@ -45,6 +47,7 @@ static bool same_net(const struct perf_nic *a, const struct perf_nic *b)
 	return same_net_of(a->ip, a->prefix, b->ip, b->prefix);
 }
 
+/* By pointer: facts are not copied while rails are paired. */
 static bool is_taken(const struct perf_rails *rails, const struct perf_nic *nic)
 {
 	for (uint32_t i = 0; i < rails->cnt; i++)
@@ -92,6 +95,7 @@ static const struct perf_nic *pair_facing(const struct perf_rails *rails,
 	return NULL;
 }
 
+/* The two faults differ: the other end has no rail in the subnet, or none that is left. */
 static void pair_one(struct perf_rails *rails, const struct perf_end *peer,
 		     const struct perf_nic *nic)
 {
@@ -127,6 +131,7 @@ static const struct perf_nic *pair_by_name(const struct perf_end *end, const cha
 	return NULL;
 }
 
+/* A device that is no NIC is named with the reason why it is not taken. */
 static int no_such_device(const struct perf_end *end, const char *name)
 {
 	char text[PERF_TEXT_BYTES];
@@ -179,6 +184,8 @@ static int pair_names(struct perf_rails *rails, const struct perf_end *own,
 	return rc;
 }
 
+/* The order of the facts is that of PCI addresses at either end, so rails have the same numbers in
+ * each run. */
 int perf_pair(const struct perf_end *own, const struct perf_end *peer, const char *names,
 	      struct perf_rails *rails_out)
 {

@@ -76,6 +76,7 @@ static int pump_turn(struct pump *p)
 	return cnt + rc;
 }
 
+/* Everything that was started is done: the lane is then free for the next case. */
 static bool is_over(const struct pump *p)
 {
 	bool drained = p->tx.posted == p->tx.done;
@@ -93,6 +94,8 @@ static int pump_poll(struct pump *p, uint64_t now)
 	return 0;
 }
 
+/* A clock is read after each turn that moved something: messages are counted at the time when they
+ * were done. */
 int perf_pump(struct perf_lane *lane, const struct perf_case *what, bool sends, bool receives,
 	      struct perf_flow *flow_out)
 {

@@ -35,6 +35,8 @@ int perf_queue_test(struct perf_queue *q)
 	return cnt;
 }
 
+/* Exactly PERF_DEPTH_MAX receives beyond the whole messages: the sender's last ones have used them
+ * up. */
 bool perf_queue_is_over(const struct perf_queue *q)
 {
 	return q->posted == q->done && q->stopped && q->posted == q->whole + PERF_DEPTH_MAX;
@@ -48,6 +50,7 @@ static int queue_settled(struct perf_queue *q, int rc)
 	return rc == -EAGAIN ? 0 : rc;
 }
 
+/* The slot follows from the number; in bandwidth rows one slot may be under way more than once. */
 int perf_queue_send(struct perf_queue *q, struct perf_lane *lane, const struct perf_case *what,
 		    uint32_t depth, bool flagged)
 {
@@ -78,6 +81,7 @@ int perf_queue_receive(struct perf_queue *q, struct perf_lane *lane, const struc
 	return 0;
 }
 
+/* Called until *sent is PERF_DEPTH_MAX: not all fit at once. */
 int perf_queue_lasts(struct perf_queue *q, struct perf_lane *lane, uint64_t *sent)
 {
 	while (*sent < PERF_DEPTH_MAX && q->posted - q->done < PERF_DEPTH_MAX) {

@@ -188,6 +188,7 @@ static void findings_take(struct perf_end *end, const struct spw_plat *plat)
 	}
 }
 
+/* Of recorded machines as well, which is how tests make facts. */
 void perf_facts_take(const struct spw_plat *plat, struct perf_end *end_out)
 {
 	memset(end_out, 0, sizeof(*end_out));
@@ -238,6 +239,7 @@ void perf_other_text(const struct spw_plat_rdma *dev, char *out, size_t bytes)
 
 /* ---- JSON ---- */
 
+/* Numbers that are unknown travel as 0, as they stand in the struct. */
 static json_t *facts_nics_json(const struct perf_end *end)
 {
 	json_t *list = json_array();
@@ -286,6 +288,7 @@ static json_t *bonds_json(const struct perf_end *end)
 	return list;
 }
 
+/* The doctor's findings of this end: the client prints those of both. */
 static json_t *facts_findings_json(const struct perf_end *end)
 {
 	json_t *list = json_array();
@@ -298,6 +301,7 @@ static json_t *facts_findings_json(const struct perf_end *end)
 	return list;
 }
 
+/* Texts pass app_json_text or facts_copy: a driver may report any bytes. */
 json_t *perf_facts_json(const struct perf_end *end)
 {
 	return json_pack("{s:o,s:o,s:o,s:s,s:o,s:s,s:b,s:i,s:I,s:o,s:o,s:o,s:o}", "host",
@@ -309,6 +313,7 @@ json_t *perf_facts_json(const struct perf_end *end)
 			 bonds_json(end), "findings", facts_findings_json(end));
 }
 
+/* INT32_MAX is far above every fact, and fits all the types that they are computed in. */
 static int u32_take(const json_t *json, const char *name, uint32_t *out)
 {
 	uint64_t value;
@@ -371,6 +376,7 @@ static void others_parse(const json_t *list, struct perf_end *end)
 	}
 }
 
+/* The prefix is cut, not refused: a wrong one pairs no bonds. */
 static int bonds_parse(const json_t *list, struct perf_end *end)
 {
 	int rc = 0;

@@ -61,6 +61,8 @@ static bool is_limited(const struct perf_rails *rails, uint32_t mask)
 	return any;
 }
 
+/* Functions of one port have its number; those of one PCIe link its address but for the function.
+ */
 static bool same_link(const struct perf_rail *a, const struct perf_rail *b, enum place place)
 {
 	const struct perf_nic *x = nic_at(a, place), *y = nic_at(b, place);

@@ -43,6 +43,7 @@ static bool is_slave(const struct perf_end *own, const char *word)
 	return false;
 }
 
+/* Reads both counters or none: half of a port would be judged as loss. */
 static bool port_add(const char *netdev, const char *word, struct perf_phy *phy)
 {
 	uint64_t tx, rx;
@@ -109,6 +110,7 @@ json_t *perf_phy_json(const struct perf_phy *moved)
 	return json_pack("{s:I,s:I}", "tx", (json_int_t)moved->tx, "rx", (json_int_t)moved->rx);
 }
 
+/* A reason instead of numbers is no error: the row is unverified then. */
 int perf_phy_parse(const json_t *json, struct perf_phy *phy_out)
 {
 	int rc;

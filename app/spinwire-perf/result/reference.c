@@ -24,6 +24,8 @@ struct reference {
 	const char *text;
 };
 
+/* Kind, operation, latency, GPU, rails, least and most bytes, text. Add a figure with its source
+ * in the document. */
 static const struct reference table[] = {
 	{SPARK, PERF_WRITE, false, true, 0, 8 * MIB, 8 * MIB, "20.39 GB/s"},
 	{SPARK, PERF_WRITE, false, true, 0, 16 * MIB, 16 * MIB, "21.45 GB/s"},
@@ -60,6 +62,7 @@ static bool is_connectx(const struct perf_end *end)
 	return false;
 }
 
+/* Software devices are no machine of any kind. */
 static bool is_kind(const struct perf_session *s, enum kind kind)
 {
 	if (s->own.software || s->peer.software)

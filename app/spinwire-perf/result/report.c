@@ -38,6 +38,7 @@ static json_t *rails_json(const struct perf_session *s)
 	return list;
 }
 
+/* Functions that are no rail, with what to do: as on stderr. */
 static json_t *faults_json(const struct perf_session *s)
 {
 	json_t *list = json_array();
@@ -64,6 +65,7 @@ static json_t *summary_json(const struct spw_hist_summary *sum)
 	return out;
 }
 
+/* Both loops: the closed one is what other tools print. */
 static json_t *report_latency_json(const struct perf_lat *lat)
 {
 	return json_pack("{s:I,s:I,s:I,s:o,s:o}", "gap_ns", (json_int_t)lat->gap_ns, "intended",
@@ -71,6 +73,7 @@ static json_t *report_latency_json(const struct perf_lat *lat)
 			 summary_json(&lat->open), "closed", summary_json(&lat->closed));
 }
 
+/* Rails in their order; empty for rows without lib/xfer. */
 static json_t *carried_json(const struct perf_result *r)
 {
 	json_t *list = json_array();
@@ -121,6 +124,7 @@ static json_t *memory_json(const struct perf_session *s)
 			 "page_bytes", (json_int_t)region->page_bytes);
 }
 
+/* Owner: the caller. Facts of both ends are in it, so that a figure can be judged elsewhere. */
 json_t *perf_report(const struct perf_session *s, const struct perf_rows *rows)
 {
 	json_t *list = json_array();
@@ -163,6 +167,7 @@ static void csv_row(FILE *file, const struct perf_session *s, const struct perf_
 		r->what.op == PERF_COLL ? perf_net_name(r->what.net) : "");
 }
 
+/* The header line names every column; new ones are added at the end. */
 int perf_csv(const struct perf_session *s, const struct perf_rows *rows, const char *path)
 {
 	char *text = NULL;

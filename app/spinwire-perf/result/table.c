@@ -72,6 +72,7 @@ void perf_title(const struct perf_case *what, char *out, size_t bytes)
 
 /* ---- head ---- */
 
+/* Role, host, make, cores, kernel: what a reader needs to compare two tables. */
 static void end_print(const char *role, const struct perf_end *end)
 {
 	printf("%-6s %s: %s, %u cores, Linux %s%s%s%s\n", role, end->host,
@@ -91,6 +92,7 @@ static void others_print(const struct perf_end *end)
 	}
 }
 
+/* The limit of each rail stands here, that of a set in the headings. */
 void perf_table_head(const struct perf_session *s)
 {
 	char by[64];
@@ -163,6 +165,7 @@ static void table_heading(const struct perf_session *s, const struct perf_result
 		       "CPU ns/msg", "CPU ms/GB", "owners");
 }
 
+/* Microseconds; "-" where the samples are too few. */
 static void point_print(const struct spw_hist_summary *sum, enum spw_hist_point point)
 {
 	if (sum->answer[point] == SPW_HIST_VALUE)
@@ -171,6 +174,7 @@ static void point_print(const struct spw_hist_summary *sum, enum spw_hist_point 
 		printf(" %9s", sum->answer[point] == SPW_HIST_LOST ? "lost" : "-");
 }
 
+/* The closed loop's median first, for those who know it from other tools. */
 static void latency_print(const struct perf_result *r, const struct perf_verdict *v)
 {
 	static const enum spw_hist_point point[] = {SPW_HIST_POINT_p50, SPW_HIST_POINT_p90,
@@ -184,6 +188,7 @@ static void latency_print(const struct perf_result *r, const struct perf_verdict
 	printf(" %7llu %9.2f  %s", (unsigned long long)r->lat.lost, v->cpu_ns / 1e3, v->reference);
 }
 
+/* Of collectives the time of a call in place of calls a second. */
 static void bandwidth_print(const struct perf_result *r, const struct perf_verdict *v)
 {
 	if (r->what.op == PERF_COLL && v->per_second > 0)
@@ -285,6 +290,7 @@ static bool table_verdicts(const struct perf_session *s, const struct perf_rows 
 	return below;
 }
 
+/* Of one end; the remedy on a line of its own, to be copied. */
 static void table_findings(const struct perf_end *end)
 {
 	for (uint32_t i = 0; i < end->finding_cnt; i++) {
@@ -311,6 +317,7 @@ static void table_reasons(const struct perf_rows *rows, enum perf_valid valid)
 	}
 }
 
+/* What kind of memory and pages the rows used: small pages explain a slow row. */
 static void table_memory(const struct perf_session *s)
 {
 	const struct spw_region *region = &s->lane.region;
