@@ -75,6 +75,7 @@ int app_eal_split(struct app_eal *eal, int argc, char **argv)
 	return rc;
 }
 
+/* argv points into need, which therefore lives in struct app_eal. */
 int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec)
 {
 	static char allow[] = "-a";
@@ -232,6 +233,7 @@ int app_eal_start(struct app_eal *eal)
 		       app_eal_remedy(eal_reason));
 }
 
+/* An lcore may have a set of cores: the lowest is named. */
 uint32_t app_lcore_cpu(uint32_t lcore_id)
 {
 	rte_cpuset_t set = rte_lcore_cpuset(lcore_id);

@@ -19,6 +19,7 @@ bool app_file_is_stdout(const char *path)
 	return path && !strcmp(path, "-");
 }
 
+/* Leaves nothing behind, and reports with the option's name. */
 int app_file_try(const char *option, const char *path)
 {
 	return spw_file_try(path) ? spw_err_ctx(-EIO, "%s", option) : 0;
@@ -36,6 +37,7 @@ static int app_file_put(const char *text, const char *path)
 	return spw_file_end(&file, spw_file_put(file.fd, text, strlen(text)) ? 0 : errno);
 }
 
+/* text is released on every path; NULL is the error of whoever made it. */
 int app_file_write(const char *what, char *text, const char *path)
 {
 	int rc = 0;

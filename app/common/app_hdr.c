@@ -55,6 +55,7 @@ static void write_series(struct app_hdr *hdr, uint32_t s, uint64_t now_ns)
 		app_hdr_fail(hdr);
 }
 
+/* All series have the same bounds: their intervals can be compared. */
 static void write_interval(struct app_hdr *hdr)
 {
 	uint64_t now_ns = now_of(CLOCK_MONOTONIC);
@@ -65,6 +66,7 @@ static void write_interval(struct app_hdr *hdr)
 	hdr->next_ns = now_ns + INTERVAL_NS;
 }
 
+/* The file exists from now on: a name that cannot be written is refused before the run. */
 int app_hdr_open(struct app_hdr *hdr, const char *path, const struct app_hdr_series *series,
 		 uint32_t series_cnt)
 {
@@ -95,6 +97,7 @@ int app_hdr_open(struct app_hdr *hdr, const char *path, const struct app_hdr_ser
 	return 0;
 }
 
+/* Cheap while the second has not passed: one reading of the clock. */
 void app_hdr_tick(struct app_hdr *hdr)
 {
 	if (hdr->file && now_of(CLOCK_MONOTONIC) >= hdr->next_ns)

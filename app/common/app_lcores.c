@@ -87,6 +87,7 @@ static void list_put(struct app_eal *eal, char **arg, const char *before, const 
 		eal->argv[arg - eal->argv - 1] = lcores;
 }
 
+/* The strings are static: EAL's argv points to them. */
 int app_lcores_choose(struct app_eal *eal, const struct spw_plat *plat, uint32_t worker_cnt,
 		      const char *nic)
 {
@@ -112,6 +113,7 @@ int app_lcores_choose(struct app_eal *eal, const struct spw_plat *plat, uint32_t
 	return 0;
 }
 
+/* One line for all lcores, as the remedy is one. */
 void app_lcores_warn(const struct spw_plat *plat, const uint32_t *lcore_id, uint32_t cnt)
 {
 	char text[256] = "", one[96];

@@ -116,6 +116,7 @@ static int cores_check(const bool *set, const char *option)
 	return 0;
 }
 
+/* Cores of an option beside EAL's; numbers that no machine has are left to whoever pins. */
 int app_limits_cores(const uint32_t *core, uint32_t cnt, const char *option)
 {
 	bool set[SPW_PLAT_CORE_MAX] = {false};
@@ -148,6 +149,7 @@ static int files_check(void)
 		       (uint32_t)limit.rlim_cur, FILES_MIN, FILES);
 }
 
+/* Files first: with too few of them reading the cores may fail as well. */
 int app_limits_check(const struct app_eal *eal)
 {
 	bool set[SPW_PLAT_CORE_MAX] = {false};

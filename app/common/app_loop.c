@@ -25,6 +25,7 @@ enum app_loop app_loop_judge(const struct spw_port_stat *stat)
 									   : APP_LOOP_INSIDE;
 }
 
+/* inside_nic is null where there were too few frames to judge by. */
 json_t *app_loop_json(const struct spw_port_stat *stat)
 {
 	enum app_loop loop = app_loop_judge(stat);

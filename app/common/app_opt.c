@@ -71,6 +71,7 @@ static void line_print(FILE *out, const char *left, const char *text)
 	text_wrap(out, column, TEXT_COLUMN, text);
 }
 
+/* Every form of the command line, then what the program is for. */
 static void usage_print(FILE *out, const struct spw_opt_program *program)
 {
 	for (uint32_t i = 0; program->usage[i]; i++)
@@ -131,6 +132,7 @@ static void names_print(FILE *out, const struct spw_opt_program *program)
 	fprintf(out, "\n");
 }
 
+/* Exit statuses are part of the help: scripts depend on them. */
 static void help_end_print(FILE *out, const struct spw_opt_program *program, bool lines, bool all)
 {
 	char status[512] = "";
@@ -188,6 +190,7 @@ static void help_print(const struct spw_opt_program *program)
 	free(text);
 }
 
+/* ask is above SPW_OPT_RUN: one of the questions. */
 void app_opt_answer(const struct spw_opt_program *program, int ask)
 {
 	if (ask == SPW_OPT_HELP)

@@ -61,6 +61,7 @@ void app_port_strays_print(const char *indent, const struct spw_port *port,
 	       mac[5]);
 }
 
+/* What a rail counts beside a port's own counters. */
 static json_t *rail_json(const struct spw_port_rail *rail)
 {
 	const struct spw_port_stat *stat = &rail->stat;

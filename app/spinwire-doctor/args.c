@@ -248,6 +248,7 @@ static int args_check(struct doctor_args *args)
 	return cores_wanted_check(args) < 0 || idle_check(args) < 0 ? -EINVAL : 0;
 }
 
+/* A question (--help) is answered here; the caller has nothing left to do then. */
 int doctor_args(struct doctor_args *args, int argc, char **argv)
 {
 	int rc = spw_opt_parse(&program, argc, argv,

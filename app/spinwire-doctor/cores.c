@@ -9,6 +9,7 @@
 
 #include "doctor.h"
 
+/* A recorded machine is picked from as it was: its cpuset and isolation are in the file. */
 static int cores_machine_read(const struct doctor_args *args, struct spw_plat **plat_out)
 {
 	return args->file_cnt

@@ -27,6 +27,7 @@
 
 #define IDLE_GAP_NS 1000u /* shorter gaps are the loop itself */
 
+/* One core's probe: its thread writes it, and main reads it after the join. */
 struct idle_probe {
 	uint32_t core;
 	int err;
@@ -86,6 +87,7 @@ static uint64_t idle_longer(const struct spw_hist *hist, uint64_t limit, double 
 	return cnt;
 }
 
+/* Case, metric, unit, median: what tools/lib reads. */
 static void idle_row(json_t *rows, uint32_t core, const char *metric, const char *unit,
 		     double value)
 {

@@ -80,6 +80,7 @@ static int doctor_record(const struct doctor_args *args)
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
 }
 
+/* Each file is a whole machine: changes to one are not taken here. */
 static int doctor_diff_files(const struct doctor_args *args)
 {
 	struct spw_plat *a = NULL, *b = NULL;
@@ -96,6 +97,7 @@ static int doctor_diff_files(const struct doctor_args *args)
 	return rc;
 }
 
+/* Nothing is measured; the plan rests on links and addresses as they are read. */
 static int doctor_plan_read(const struct doctor_args *args)
 {
 	struct spw_plat *own = NULL, *peer = NULL;

@@ -40,6 +40,7 @@ bool measure_take(struct spw_plat_pair *pair, const struct measure_result *got)
 	return spw_plat_pair_is_slow(pair);
 }
 
+/* A table that is full drops the pair: a machine has far fewer. */
 void measure_add(struct measure_list *list, const struct spw_plat_pair *pair)
 {
 	if (list->cnt < SPW_PLAT_PAIR_MAX)
@@ -186,6 +187,7 @@ static int measure_own(const struct doctor_args *args, const struct spw_plat *pl
 	return rc;
 }
 
+/* Without a port or a GPU there is nothing to measure, and the text says where to look. */
 int doctor_measure(const struct doctor_args *args, struct spw_plat *plat)
 {
 	struct measure_list *list = calloc(1, sizeof(*list));

@@ -64,6 +64,7 @@ static json_t *answer_hello(const struct spw_plat *plat)
 	return json_pack("{s:s,s:o}", "schema", "spinwire.measure/1", "ports", ports);
 }
 
+/* Slots that are not open are left alone. */
 static void answer_close_all(struct answer *a)
 {
 	for (uint32_t i = 0; i < MEASURE_ENDS_MAX; i++)
@@ -89,6 +90,7 @@ static json_t *answer_open(struct answer *a, const json_t *ask, uint32_t slot)
 	return measure_addr_json(&addr);
 }
 
+/* An end that is not open, or an address that is none, is refused before verbs see it. */
 static json_t *answer_join(struct answer *a, const json_t *ask, uint32_t slot)
 {
 	struct measure_addr there;
@@ -98,6 +100,7 @@ static json_t *answer_join(struct answer *a, const json_t *ask, uint32_t slot)
 	return measure_end_join(&a->end[slot], &there) < 0 ? answer_error() : json_object();
 }
 
+/* Bounded in time: a request cannot keep this machine busy. */
 static json_t *answer_run(struct answer *a, const json_t *ask)
 {
 	json_int_t cnt = json_integer_value(json_object_get(ask, "cnt")),
@@ -114,6 +117,7 @@ static json_t *answer_run(struct answer *a, const json_t *ask)
 			 (json_int_t)got.packets, "wire", (json_int_t)got.wire);
 }
 
+/* An unknown request is answered, so that the peer need not wait for its time-out. */
 static json_t *answer_to(struct answer *a, const json_t *ask)
 {
 	const char *op = json_string_value(json_object_get(ask, "op"));

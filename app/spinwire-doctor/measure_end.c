@@ -30,6 +30,7 @@
 #define STEP_MS       (SPW_TSC_STEP_NS / 1000000) /* what counts of a turn (spw_tsc_ran) */
 #define ACK_TIMEOUT   17 /* 4.096 us << 17 = 0.54 s: a slow pair is no lost packet */
 
+/* Whole milliseconds: counts of a run are hundreds of them. */
 static uint64_t end_now_ms(void)
 {
 	struct timespec t;
@@ -67,6 +68,7 @@ static int end_qp_create(struct measure_end *end)
 	return rc ? spw_err(rc, "%s: queue pair to INIT: %s", end->dev.name, strerror(rc)) : 0;
 }
 
+/* RDMA port 1, its RoCE v2 GID, and one memory for both directions. */
 int measure_end_open(const char *device, struct measure_end *end)
 {
 	int rc;
@@ -214,6 +216,7 @@ static int ends_turn(struct measure_end *end, uint32_t cnt, bool more)
 	return done;
 }
 
+/* Acknowledged bytes only: what is in flight may still be lost. */
 static uint64_t ends_bytes(const struct measure_end *end, uint32_t cnt)
 {
 	uint64_t bytes = 0;

@@ -30,6 +30,7 @@ struct link {
 	int64_t nominal_mbps;
 };
 
+/* The other machine during one measurement. */
 struct peer {
 	const struct doctor_args *args;
 	struct doctor_ssh ssh;
@@ -266,6 +267,7 @@ static int peer_measure_all(struct peer *p, const struct spw_plat *plat, struct 
 	return rc;
 }
 
+/* The doctor there ends with its stdin, which doctor_ssh_end closes. */
 int measure_peer(const struct doctor_args *args, const struct spw_plat *plat,
 		 struct measure_list *list)
 {

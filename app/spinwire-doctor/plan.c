@@ -126,6 +126,7 @@ static int plan_links_make(struct plan *plan, const struct ports *own, const str
 	return 0;
 }
 
+/* Addresses that functions of the plan have now are replaced by it, so they take no net. */
 static bool plan_has_nic(const struct plan *plan, const struct spw_plat_nic *nic)
 {
 	for (uint32_t i = 0; i < plan->link_cnt; i++)

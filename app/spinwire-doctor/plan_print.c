@@ -20,6 +20,7 @@ static const struct spw_plat_nic *plan_end(const struct plan_link *link, bool of
 	return of_peer ? link->peer : link->own;
 }
 
+/* The third number is the link's: each link is a subnet of its own. */
 static void plan_address(const struct plan *plan, uint32_t i, bool of_peer, char out[20])
 {
 	snprintf(out, 20, "10.%u.%u.%u", plan->net, i, plan->own_is_first != of_peer ? 1 : 2);
@@ -79,6 +80,7 @@ static void plan_variables(const struct plan *plan, bool of_peer)
 	       first, first);
 }
 
+/* Interfaces with the default route are named, so that nobody looks for them in the file. */
 static void plan_machine(const struct plan *plan, const struct spw_plat *plat, bool of_peer)
 {
 	printf("\n# ---- %s (", of_peer ? "the peer" : "this machine");

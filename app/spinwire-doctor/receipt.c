@@ -84,6 +84,7 @@ static json_t *loads_json(const struct spw_plat *plat)
 	return list;
 }
 
+/* The members that check, replay and --measure print; a receipt adds to them. */
 json_t *doctor_json(const struct spw_plat *plat)
 {
 	return json_pack("{s:s,s:s,s:o,s:o,s:i,s:i,s:i,s:o,s:o,s:o}", "schema", "spinwire.doctor/1",
@@ -180,6 +181,7 @@ json_t *doctor_receipt(const struct spw_plat *plat)
 	return receipt;
 }
 
+/* The hash is checked before the tree is used: a cut file would give findings of half a machine. */
 int doctor_receipt_tree(json_t *receipt, const char *name, const char **tree_out)
 {
 	const char *schema = json_string_value(json_object_get(receipt, "schema"));

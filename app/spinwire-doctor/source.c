@@ -90,6 +90,7 @@ static int source_input_tree(struct input *in, const char *name)
 	return rc;
 }
 
+/* The file is read whole and closed; errors name it. */
 static int source_input_open(struct input *in, const char *name)
 {
 	FILE *file = fopen(name, "re");
@@ -102,6 +103,7 @@ static int source_input_open(struct input *in, const char *name)
 	return rc ? rc : source_input_tree(in, name);
 }
 
+/* With two readings of the counters, so it takes SAMPLE_MS longer. */
 int doctor_live(struct spw_plat **plat_out)
 {
 	return spw_plat_read(&(struct spw_plat_from){.sample_ms = SAMPLE_MS}, plat_out);

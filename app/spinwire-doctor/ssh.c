@@ -32,6 +32,7 @@ static bool ssh_is_host(const char *peer)
 	return isalnum((unsigned char)peer[0]);
 }
 
+/* Never returns: a failed exec ends the child as a shell would report it. */
 static void ssh_child_run(const char *host, const char *const word[2], int in, int out)
 {
 	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
@@ -40,6 +41,7 @@ static void ssh_child_run(const char *host, const char *const word[2], int in, i
 	_exit(127);
 }
 
+/* After an error too the caller calls doctor_ssh_end, which closes what was opened. */
 int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_ssh *ssh)
 {
 	int fd[4] = {-1, -1, -1, -1}, rc = 0;

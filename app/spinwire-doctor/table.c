@@ -27,6 +27,7 @@ void doctor_put(const char *text)
 	}
 }
 
+/* For columns: cut to a line, padded to width. */
 static void table_put(const char *text, int width, const char *behind)
 {
 	char shown[256];
@@ -100,6 +101,7 @@ static void table_put_pairs(const struct spw_plat *plat)
 	}
 }
 
+/* GPUs that were not put under load have no line. */
 static void table_put_loads(const struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {

@@ -26,6 +26,7 @@
 
 static const char *const gaps_name[] = {"constant", "poisson", "burst", "ramp", "capture"};
 
+/* In the order of enum gen_gaps. */
 const char *gen_gaps_name(enum gen_gaps gaps)
 {
 	return gaps_name[gaps];
@@ -96,6 +97,7 @@ static int conf_ramp_set(struct gen_conf *conf, const char *value)
 	return 0;
 }
 
+/* The plan refuses what is too many (gen_plan_init). */
 static int conf_burst_set(struct gen_conf *conf, const char *value)
 {
 	uint64_t cnt;
@@ -362,6 +364,7 @@ static const struct spw_opt_pair example[] = {
 	 "A sink at the other end, the summary to a file."},
 	{NULL, NULL}};
 
+/* The list of drivers is what this build has, so it is made when it is asked for. */
 const struct spw_opt_program *gen_conf_program(void)
 {
 	static char notes[160];

@@ -58,6 +58,7 @@ static void gen_late(void *arg, struct spw_hist *total_out)
 		spw_hist_merge(total_out, &senders->run[s]->late_ns);
 }
 
+/* Totals over all senders: one log for a run. */
 static int gen_log_open(struct gen *gen)
 {
 	const struct app_hdr_series series[] = {{"round_trip", gen_round_trip, &gen->senders},

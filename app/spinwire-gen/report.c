@@ -31,6 +31,7 @@ static void report_points(const char *name, const struct spw_hist_summary *sum)
 	putchar('\n');
 }
 
+/* The same points in every report of spinwire (hist/spw_hist.h). */
 static void report_head(void)
 {
 	printf("\n  %-16s", "microseconds");

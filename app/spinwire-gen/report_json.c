@@ -60,6 +60,7 @@ static json_t *flows_json(const struct gen_sum *sum)
 	return rows;
 }
 
+/* The distribution, and by what the loop did how often it took longer than a step does. */
 static json_t *gap_json(const struct spw_hist_summary *sum, const struct gen_gap *gap)
 {
 	json_t *out = points_json(sum, &gap->by_time_ns, 0), *rows = json_object();
@@ -84,6 +85,7 @@ static json_t *missing_json(const struct gen_sum *sum)
 	return json_pack("{s:b,s:o}", "whole", sum->missing_whole, "ranges", ranges);
 }
 
+/* Lost and unsent frames have a cause and no worst time. */
 static json_t *causes_json(const struct gen_slow *slow)
 {
 	json_t *by = json_array();
@@ -182,6 +184,7 @@ static json_t *gen_summary_json(const struct gen_sum *sum, const struct gen_repo
 	return top;
 }
 
+/* Released by app_json_write, also after an error. */
 int gen_report_json(const struct gen_sum *sum, const struct gen_report *what, const char *path)
 {
 	return app_json_write(gen_summary_json(sum, what), path);

@@ -168,12 +168,14 @@ int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf)
 	return rc;
 }
 
+/* What EAL calls on the lcore: it returns when the sender has ended. */
 static int senders_lcore_main(void *arg)
 {
 	gen_run(arg);
 	return 0;
 }
 
+/* An lcore that was never launched is not running. */
 static bool senders_any_runs(const struct gen_senders *senders)
 {
 	for (uint32_t s = 0; s < senders->cnt; s++)
@@ -253,6 +255,7 @@ int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *
 	return rc;
 }
 
+/* Names of gaps stand in the file's head in the order of their numbers. */
 int gen_senders_trail(const struct gen_senders *senders, const struct gen_conf *conf)
 {
 	const struct spw_trail *trail[GEN_SENDER_MAX];

@@ -48,6 +48,8 @@ int app_capture_open(struct app *app)
 	for (uint32_t i = 0; rc == 0 && i < app->topo.lane_cnt; i++) {
 		struct spw_topo_lane *lane = app->topo.lane[i];
 		struct spw_clock_feed *nic = &app->topo.nic_clock[lane->conf.port];
+		/* Frames are stamped by the NIC where its clock is paired, else when they were
+		 * polled. */
 		struct spw_capture_queue_conf qc = {
 			.port = lane->port,
 			.queue = lane->conf.queue,

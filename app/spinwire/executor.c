@@ -73,6 +73,7 @@ int app_executor_choose(struct app *app)
 		(struct spw_topo_exec){kind, (uint16_t)app->conf.executor.ctas};
 	app->topo_conf.exec.backend_cnt = 1;
 	app_slo_backends(app, spare >= rings, kind);
+	/* The rest is the same for every backend. */
 	app->topo_conf.exec.handler = app->handler;
 	app->topo_conf.exec.cpu = app->exec_cpu;
 	app->topo_conf.exec.batch_cnt = app->conf.executor.batches;

@@ -76,6 +76,7 @@ int app_machine_choose(struct app *app)
 				 app->conf.port_cnt ? app->conf.port[0].spec.device : NULL);
 }
 
+/* Of lcores that run a queue: others may be slow. */
 static void machine_lcores_warn(const struct app *app)
 {
 	uint32_t id[SPW_TOPO_LANE_MAX];

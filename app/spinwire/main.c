@@ -22,6 +22,7 @@
 
 #define PROGRAM "spinwire"
 
+/* An error takes the place of a status that was good or not. */
 static int spinwire_status(int rc, int status)
 {
 	return rc < 0 ? app_complain(PROGRAM, rc) : status;

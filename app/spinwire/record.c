@@ -51,6 +51,7 @@ static void record_on_signal(int number SPW_UNUSED)
 	spw_thr_store_rlx(&requested, 1);
 }
 
+/* Only a flag: a signal's handler may do no more. */
 void app_record_request(void)
 {
 	spw_thr_store_rlx(&requested, 1);
@@ -105,6 +106,7 @@ static void record_lane_fill(const struct app *app, uint32_t i, struct spw_fligh
 		snprintf(out->plugin, sizeof(out->plugin), "%s", app->conf.executor.handler);
 }
 
+/* Known only after the stop: while the run is on the ports are ahead of the pipes. */
 static void record_ports_fill(struct spw_flight_ports *out, const struct spw_topo_stat *stat)
 {
 	const struct spw_ledger *ledger = &stat->ledger;
@@ -153,6 +155,7 @@ static int record_file_write(struct app *app, enum rule rule, const struct spw_t
 
 /* ---- while the run is on ---- */
 
+/* Only the wish is noted: app_record_turn or app_record_end writes the file. */
 void app_record_fault(struct app *app)
 {
 	if (app->record)

@@ -43,6 +43,7 @@ static void replay_print_cqes(const struct replay *replay)
 	       sum->raw_bursts, sum->raw_differs ? "; first: " : "", sum->raw_first);
 }
 
+/* Without payload in the recording there is nothing that the handler could run on. */
 static void replay_print_verdicts(const struct replay *replay)
 {
 	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
@@ -116,6 +117,7 @@ static json_t *replay_differs_json(const struct spw_replay_result *sum)
 			 app_json_text(sum->verdict_first));
 }
 
+/* The schema is its own: a recording has no ports and no regimes. */
 static json_t *replay_summary(const struct replay *replay)
 {
 	const struct spw_replay_result *sum = &replay->sum;
@@ -200,6 +202,7 @@ static int replay_args_read(int argc, char **argv, struct replay_args *args_out)
 		&(struct spw_opt_take){.base = args_out, .option = replay_option_take});
 }
 
+/* A difference or a residual is the status of a run that does not balance. */
 int app_replay(int argc, char **argv)
 {
 	static struct replay replay;

@@ -103,6 +103,7 @@ static void replay_ports_take(struct replay *replay)
 	spw_ledger_balance(ledger, &replay->result.topo.sum);
 }
 
+/* Only what a report prints of a recording; the rest stays zero. */
 static void replay_result_fill(struct replay *replay)
 {
 	const struct spw_rec_view *view = replay->view;
@@ -173,6 +174,7 @@ void app_replay_close(struct replay *replay)
 	spw_flight_read_close(&replay->file);
 }
 
+/* Digests count like verdicts: the handler may differ without one. */
 uint64_t app_replay_differs(const struct replay *replay)
 {
 	return replay->sum.since_differs + replay->sum.cause_differs + replay->sum.ledger_differs +
@@ -191,6 +193,7 @@ bool app_replay_has_cqes(const struct replay *replay)
 	return has;
 }
 
+/* A file that was written while the run was on has no counters of the ports. */
 bool app_replay_is_whole(const struct replay *replay)
 {
 	return replay->file.file->ports.known && replay->sum.ended;

@@ -142,6 +142,7 @@ static json_t *summary_capture_json(const struct app *app)
 			 (json_int_t)stat.disk);
 }
 
+/* One object, written whole (app_json_write). */
 int app_report_json(const struct app *app, const struct app_result *result, const char *path)
 {
 	json_t *top = summary_whole_json(app, result);

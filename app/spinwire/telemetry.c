@@ -37,6 +37,7 @@ static void dict_add(struct rte_tel_data *d, const char *name, uint64_t v)
 #endif
 }
 
+/* DPDK copies the text. */
 static void dict_add_text(struct rte_tel_data *d, const char *name, const char *text)
 {
 	refused += rte_tel_data_add_dict_string(d, name, text) != 0;

@@ -54,6 +54,7 @@ int app_trail_write(const struct app *app)
 	return spw_trail_write(trail, app->topo.lane_cnt, text, app->conf.run.trail);
 }
 
+/* Zeroed ones too: lanes without a trail. */
 void app_trail_close(struct app *app)
 {
 	for (uint32_t i = 0; i < SPW_TOPO_LANE_MAX; i++)
