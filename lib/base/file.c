@@ -29,6 +29,8 @@ static int file_refuse(const char *path, int err)
 	return spw_err(err, "%s: cannot write: %s", path, strerror(err));
 }
 
+/* Only outputs that can go to stdout accept "-", and their programs take it before they come here.
+ */
 static int file_refuse_dash(void)
 {
 	return spw_err(EINVAL,
@@ -153,6 +155,7 @@ int spw_file_begin(const char *path, uint32_t mode, struct spw_file *file_out)
 	return file_out->fd < 0 ? file_refuse(path, errno) : 0;
 }
 
+/* The rename is the last step, so a reader finds the old file or the whole new one. */
 int spw_file_end(struct spw_file *file, int error)
 {
 	if (close(file->fd) && !error)
@@ -164,6 +167,7 @@ int spw_file_end(struct spw_file *file, int error)
 	return error ? file_refuse(file->path, error) : 0;
 }
 
+/* Goes the way of a run, and takes back what it made: rights of the folder are found too. */
 int spw_file_try(const char *path)
 {
 	struct spw_file file;
@@ -185,6 +189,7 @@ int spw_file_try(const char *path)
 	return 0;
 }
 
+/* All or nothing for the caller: a short write is continued, a full disk ends it. */
 bool spw_file_put(int fd, const void *at, size_t bytes)
 {
 	const char *from = at;

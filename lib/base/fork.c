@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Counts forks in the child (spw_fork.h).
+ * Counts forks in the child (spw_fork.h). lib/coll and lib/ncclnet compare the count with that of
+ * their start: a process that was forked has the memory of an object, but neither its threads nor
+ * its NIC. pthread_atfork cannot be undone, so the handler is installed once and only counts.
  */
 #include <pthread.h>
 
@@ -19,6 +21,7 @@ static void fork_begin(void)
 	pthread_atfork(NULL, NULL, fork_in_child);
 }
 
+/* From any thread, any number of times. */
 void spw_fork_watch(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -16,6 +16,7 @@
 #define SPW_ASSERT_OFFSET(type, field, off) \
 	static_assert(offsetof(type, field) == (off), #type "." #field)
 #else
+/* Layouts that hardware, files or other processes share are asserted with these. */
 #define SPW_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " size")
 #define SPW_ASSERT_OFFSET(type, field, off) \
 	_Static_assert(offsetof(type, field) == (off), #type "." #field)
@@ -25,6 +26,8 @@
  * is kept two lines apart. */
 #define SPW_CACHE_LINE 64u
 
+/* Attributes by their meaning. SPW_COLD: out of line and away from the hot code, for what seldom
+ * happens; SPW_INLINE: inlined even where the compiler would not, for steps of a data path. */
 #define SPW_ALIGNED(n)               __attribute__((aligned(n)))
 #define SPW_PACKED                   __attribute__((packed))
 #define SPW_INLINE                   static inline __attribute__((always_inline))
@@ -35,6 +38,7 @@
 #define spw_likely(x)                __builtin_expect(!!(x), 1)
 #define spw_unlikely(x)              __builtin_expect(!!(x), 0)
 
+/* Arguments of these are evaluated twice: none may have a side effect. */
 #define SPW_ARRAY_CNT(a)                    (sizeof(a) / sizeof((a)[0]))
 #define SPW_MIN(a, b)                       ((a) < (b) ? (a) : (b))
 #define SPW_MAX(a, b)                       ((a) > (b) ? (a) : (b))
@@ -57,6 +61,7 @@ typedef uint16_t SPW_BITWISE spw_be16;
 typedef uint32_t SPW_BITWISE spw_be32;
 typedef uint64_t SPW_BITWISE spw_be64;
 
+/* From the CPU's order to network order, and the same back. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define SPW_SWAP16(x) __builtin_bswap16(x)
 #define SPW_SWAP32(x) __builtin_bswap32(x)
@@ -67,6 +72,7 @@ typedef uint64_t SPW_BITWISE spw_be64;
 #define SPW_SWAP64(x) (x)
 #endif
 
+/* Purpose: a value of network order, as the CPU computes with it. Pure. */
 SPW_INLINE uint16_t spw_be16_to_cpu(spw_be16 x)
 {
 	return SPW_SWAP16((SPW_FORCE uint16_t)x);
@@ -79,6 +85,7 @@ SPW_INLINE uint64_t spw_be64_to_cpu(spw_be64 x)
 {
 	return SPW_SWAP64((SPW_FORCE uint64_t)x);
 }
+/* Purpose: the reverse. Pure. */
 SPW_INLINE spw_be16 spw_cpu_to_be16(uint16_t x)
 {
 	return (SPW_FORCE spw_be16)SPW_SWAP16(x);
@@ -100,6 +107,7 @@ SPW_INLINE uint32_t spw_be32_load(const void *at)
 	__builtin_memcpy(&v, at, sizeof(v));
 	return spw_be32_to_cpu(v);
 }
+/* Purpose: the same, of 8 bytes. Pure. */
 SPW_INLINE uint64_t spw_be64_load(const void *at)
 {
 	spw_be64 v;

@@ -3,6 +3,10 @@
  *
  * What of a text a terminal may have (spw_text.h). Works on bytes and not on the locale's
  * characters, since what is printed must not depend on it.
+ *
+ *   spw_text_char   bytes: one character, none, or one that is cut off
+ *   spw_text_next   a character as it may be shown: itself, or an escape
+ *   spw_text_show   a whole text, cut between characters
  */
 #include "base/spw_text.h"
 
@@ -35,6 +39,7 @@ int spw_text_char(const char *text, size_t bytes)
 	return 0;
 }
 
+/* Of a character that spw_text_char has found whole. */
 static uint32_t text_code_point(const char *text, uint32_t bytes)
 {
 	uint32_t code = (uint8_t)text[0] & (bytes == 1 ? 0x7fu : 0xffu >> (bytes + 1));
@@ -68,6 +73,7 @@ uint32_t spw_text_next(const char *text, size_t bytes, char shown_out[SPW_TEXT_S
 	return n;
 }
 
+/* What does not fit is left out from a whole character or escape on. */
 void spw_text_show(const char *text, char *out, size_t room)
 {
 	size_t left = strlen(text), used = 0;

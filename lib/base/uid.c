@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The user outside of a user namespace (spw_uid.h).
+ *
+ * Inside a user namespace geteuid() is 0 for a user without any right outside. The software
+ * ConnectX (lib/softhca) names its files in /dev/shm by the answer, which all users of the machine
+ * share.
  */
 #include "base/spw_uid.h"
 

@@ -10,6 +10,7 @@
 #include "exec/exec.h"
 #include "plat/spw_plat.h"
 
+/* With a GPU at hand the remedy is a build with CUDA; without one there is none to name. */
 static int nocuda_check(enum spw_exec_kind kind SPW_UNUSED,
 			const struct spw_handler *handler SPW_UNUSED, uint32_t ring_cnt SPW_UNUSED,
 			char name_out[static 96] SPW_UNUSED)

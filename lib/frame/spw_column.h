@@ -24,6 +24,7 @@
 extern "C" {
 #endif
 
+/* Columns of a burst; a row function may leave some at 0, which then take no bytes. */
 #define SPW_COLUMN_CNT       4u
 #define SPW_COLUMN_ROW_WORDS 8u /* a row has at most */
 

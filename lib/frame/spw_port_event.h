@@ -75,6 +75,8 @@ struct spw_port_stat {
 
 /* ---- events ---- */
 
+/* What a port reports, in order, through its `events` call; each is also counted where it has a
+ * counter above. Thread: the owner of the queue reads them; control logs them. */
 enum spw_port_event_kind {
 	SPW_PORT_EVENT_LINK_UP,
 	SPW_PORT_EVENT_LINK_DOWN,
@@ -87,6 +89,7 @@ enum spw_port_event_kind {
 	SPW_PORT_EVENT_DEVICE_GONE, /* the program stops in order, with exit status 4 */
 };
 
+/* A copy: the port keeps nothing of it once it was read. */
 struct spw_port_event {
 	enum spw_port_event_kind kind;
 	uint16_t queue;

@@ -36,6 +36,8 @@
 #define GEN_CRC_BYTES       4u
 #define GEN_STREAM_SIZE_MIN 68u /* of an Ethernet frame with a stream number */
 
+/* The mark, as it stands at the beginning of the UDP payload: big-endian, unaligned. Source:
+ * frame/spw_ident.h. */
 struct gen_stamp {
 	uint16_t magic_be;
 	uint8_t version;
@@ -48,6 +50,8 @@ struct gen_stamp {
 } SPW_PACKED;
 SPW_ASSERT_SIZE(struct gen_stamp, SPW_IDENT_BYTES);
 
+/* What a sender keeps ready; all of it is copied in front of each frame's payload. Packed: the 14
+ * bytes of Ethernet leave everything behind them unaligned. */
 struct gen_headers {
 	struct rte_ether_hdr eth;
 	struct rte_ipv4_hdr ip;
@@ -59,6 +63,8 @@ SPW_ASSERT_SIZE(struct gen_headers, 60);
 #define GEN_PAYLOAD_OFFSET (sizeof(struct gen_headers) - sizeof(struct gen_stamp))
 SPW_ASSERT_OFFSET(struct gen_headers, stamp, SPW_IDENT_ETH_OFFSET);
 
+/* What the user chose for the frames of a run. MAC addresses of 0 are filled in before the first
+ * frame. */
 struct gen_frame_conf {
 	struct rte_ether_addr src_mac, dst_mac;
 	uint32_t src_ip, dst_ip; /* CPU order */
@@ -81,6 +87,7 @@ enum gen_kind {
 	GEN_KIND_FOREIGN,   /* not a generator's frame */
 };
 
+/* What gen_frame_read found in a frame. */
 struct gen_seen_frame {
 	enum gen_kind kind;
 	uint16_t flow;

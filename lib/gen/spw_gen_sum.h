@@ -15,10 +15,13 @@
 
 #include "gen/spw_gen_run.h"
 
+/* Of one flow, over all senders; sent = echoed + lost where echoes are expected. */
 struct gen_flow_sum {
 	uint64_t sent, echoed, lost, duplicated, reordered, corrupted;
 };
 
+/* Everything that the reports print. Counts are sums, durations the longest of a sender,
+ * histograms merged. */
 struct gen_sum {
 	struct gen_count count;
 	uint64_t intended, unsent, lost, duplicated, reordered;
@@ -42,6 +45,7 @@ struct gen_sum {
  * Errors: -ENOMEM.
  */
 int gen_sum_init(struct gen_sum *sum, struct gen_run *const *run, uint32_t sender_cnt);
+/* Purpose: frees flow and missing. Shape: a zeroed sum is fine. Thread: setup. */
 void gen_sum_fini(struct gen_sum *sum);
 
 #endif

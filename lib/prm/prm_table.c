@@ -3,6 +3,9 @@
  *
  * The lists of spw_prm.h as tables, for code that handles any format (dump, tests, fuzzers), and
  * the names of values. Every row is checked at compile time. Pure and cold.
+ *
+ * The lists are X-macros (spw_prm.h): each row gives a field's byte, highest and lowest bit and
+ * name. A new format is a list there and a line in SPW_PRM_FORMATS; nothing is added here.
  */
 #include "prm/spw_prm.h"
 
@@ -25,6 +28,7 @@ SPW_PRM_FORMATS(CHECK)
 	 .fields = fmt##_fields},
 static const struct spw_prm_format formats[] = {SPW_PRM_FORMATS(FORMAT)};
 
+/* By the name that the list has, for tools and tests; the data path uses the inline readers. */
 const struct spw_prm_format *spw_prm_format(const char *name)
 {
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(formats); i++)
@@ -41,6 +45,7 @@ const struct spw_prm_field *spw_prm_field(const struct spw_prm_format *fmt, cons
 	return NULL;
 }
 
+/* Big-endian bits [msb, lsb] of the word at byte. */
 uint64_t spw_prm_field_get(const struct spw_prm_field *f, const void *p)
 {
 	return spw_prm_get(p, f->byte, f->msb, f->lsb);
@@ -50,6 +55,7 @@ uint64_t spw_prm_field_get(const struct spw_prm_field *f, const void *p)
 	case v:    \
 		return #n;
 
+/* "?" for a value of no name: a device may report any. */
 const char *spw_prm_cqe_opcode_name(unsigned opcode)
 {
 	switch (opcode) {

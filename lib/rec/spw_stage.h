@@ -28,6 +28,7 @@ extern "C" {
 	X(P, nic_start, "NIC stamp to executor start: wire to kernel")                           \
 	X(P, nic_sent, "NIC stamp to sent or recycled: the whole")
 
+/* The order is that of the time line, and of every table. */
 enum spw_stage { SPW_ENUM(SPW_STAGE) };
 
 /* Number of the stages that follow each other, nic_polled .. reaped_sent: the parts into which a

@@ -35,6 +35,7 @@ static void stamps_charge(uint64_t part, enum spw_stamps_cause cause, uint64_t *
 	ticks[cause] += part - away;
 }
 
+/* Backwards, from the last part: see stamps_charge for why. */
 enum spw_stamps_cause spw_stamps_split(const struct spw_stamps_send *s,
 				       uint64_t ticks_out[SPW_STAMPS_CAUSE_CNT])
 {
@@ -88,6 +89,7 @@ static SPW_COLD void stamps_judge(struct spw_stamps_rec *rec, const struct spw_s
 	stamps_keep(rec, &slow);
 }
 
+/* A message may take the time of its bytes twice over: a long one is not slow for being long. */
 static bool stamps_is_slow(const struct spw_stamps_rec *rec, const struct spw_stamps_send *send)
 {
 	const uint64_t took = send->taken - send->started;
@@ -98,6 +100,7 @@ static bool stamps_is_slow(const struct spw_stamps_rec *rec, const struct spw_st
 
 /* ---- recording ---- */
 
+/* A few adds for each message; only slow ones are looked at more closely. */
 void spw_stamps_send(struct spw_stamps_rec *rec, const struct spw_stamps_send *s)
 {
 	spw_hist_record(&rec->stage[SPW_STAMPS_send_granted], s->granted - s->started, 1);

@@ -49,6 +49,7 @@ static struct {
 	void *lib;
 } plugin[16];
 
+/* NULL ends a walk over them. */
 const struct spw_handler *spw_handler_builtin(uint32_t i)
 {
 	return i < SPW_ARRAY_CNT(builtin) ? &builtin[i] : NULL;
@@ -76,6 +77,7 @@ static int plugin_check(const char *path, const struct spw_handler *h)
 	return 0;
 }
 
+/* Stays loaded until spw_handler_close: executors hold pointers into it. */
 static int plugin_open(const char *path, const struct spw_handler **handler_out)
 {
 	size_t at = 0;
@@ -100,6 +102,7 @@ static int plugin_open(const char *path, const struct spw_handler **handler_out)
 	return 0;
 }
 
+/* By name, among the built-in ones only. */
 const struct spw_handler *spw_handler_find(const char *name)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(builtin); i++)

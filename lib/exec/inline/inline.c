@@ -21,6 +21,7 @@ static void inline_kick(struct spw_gring *ring)
 			 batch->polled_tsc);
 }
 
+/* One unit for each ring: the lcore that pushes to it. */
 static int inline_open(struct spw_exec *exec)
 {
 	exec->unit_cnt = 1;
@@ -28,6 +29,7 @@ static int inline_open(struct spw_exec *exec)
 	return 0;
 }
 
+/* From here on push runs the handler. */
 static int inline_start(struct spw_exec *exec)
 {
 	for (uint16_t r = 0; r < exec->conf.ring_cnt; r++)
