@@ -140,6 +140,7 @@ static int app_eal_init(struct app_eal *eal)
 	if (log)
 		rte_openlog_stream(log);
 	rc = rte_eal_init(eal->argc, eal->argv);
+	/* Back to EAL's own stream: ours ends with this function. */
 	rte_openlog_stream(NULL);
 	if (log)
 		fclose(log);

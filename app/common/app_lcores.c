@@ -40,6 +40,7 @@ static char **auto_arg(struct app_eal *eal, const char **before)
 	return NULL;
 }
 
+/* For programs that read the machine only if cores are to be chosen. */
 bool app_lcores_are_auto(const struct app_eal *eal)
 {
 	const char *before;

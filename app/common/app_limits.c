@@ -134,6 +134,7 @@ static int files_check(void)
 {
 	struct rlimit limit;
 
+	/* A limit that cannot be read is not enforced here. */
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return 0;
 	if (limit.rlim_cur < FILES && limit.rlim_cur < limit.rlim_max) {

@@ -22,6 +22,7 @@
 #define SCREEN_COLUMNS 80
 #define TEXT_COLUMN    26 /* where help begins */
 
+/* The program's own word, else the kind's. */
 const char *app_opt_value(const struct spw_opt *opt)
 {
 	static const char *const by_kind[] = {
@@ -33,6 +34,7 @@ const char *app_opt_value(const struct spw_opt *opt)
 	return opt->value ? opt->value : by_kind[opt->kind];
 }
 
+/* BOOL and TEXT show no range: "yes, no" stands in the value already, and a length helps nobody. */
 void app_opt_text(const struct spw_opt *opt, char *out, size_t bytes)
 {
 	const char *dflt = opt->dflt ? opt->dflt : "";
@@ -87,6 +89,7 @@ static void usage_print(FILE *out, const struct spw_opt_program *program)
 	}
 }
 
+/* all: the range and the default of each option, and headings of sections. */
 static void options_print(FILE *out, const struct spw_opt_program *program, bool all)
 {
 	const char *section = NULL;

@@ -54,6 +54,7 @@ static void roff_paragraphs(FILE *out, const char *text)
 	}
 }
 
+/* A section without entries is left out. */
 static void pairs_write(FILE *out, const char *heading, const struct spw_opt_pair *pair)
 {
 	if (!pair || !pair->name)
@@ -63,6 +64,7 @@ static void pairs_write(FILE *out, const char *heading, const struct spw_opt_pai
 		roff_tag(out, pair->name, "", pair->help);
 }
 
+/* One line for each form, as --help has them. */
 static void synopsis_write(FILE *out, const struct spw_opt_program *program)
 {
 	fputs(".SH SYNOPSIS\n", out);
@@ -75,6 +77,7 @@ static void synopsis_write(FILE *out, const struct spw_opt_program *program)
 	}
 }
 
+/* Sections in the order of the table; what every program has comes last. */
 static void options_write(FILE *out, const struct spw_opt_program *program)
 {
 	const char *section = NULL;

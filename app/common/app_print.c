@@ -43,6 +43,7 @@ static size_t sieve_take(struct sieve *s, char *out)
 	return used;
 }
 
+/* A character may be cut between two writes, so its first bytes are held until the rest comes. */
 static ssize_t sieve_write(void *cookie, const char *text, size_t bytes)
 {
 	struct sieve *s = cookie;
@@ -72,6 +73,8 @@ static void sieve_put(FILE **stream, struct sieve *s, int mode)
 	*stream = file;
 }
 
+/* stdout is buffered by lines on a terminal only; stderr never, so that a message is not lost in a
+ * crash. */
 void app_print_start(void)
 {
 	static struct sieve out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};

@@ -13,6 +13,7 @@
 #include "base/spw_log.h"
 #include "base/spw_order.h"
 
+/* Errors that the user's words cause are APP_USAGE; all others are the machine's. */
 int app_complain(const char *program, int rc)
 {
 	fprintf(stderr, "%s: error: %s\n", program, spw_err_text());
@@ -52,6 +53,7 @@ void app_default_signals(void)
 	signal(SIGTERM, SIG_DFL);
 }
 
+/* SIGHUP too, unless it is ignored: a program that was started under nohup goes on. */
 void app_catch_signals(uint32_t *stop)
 {
 	struct sigaction action = {.sa_handler = app_on_signal}, old;
@@ -64,6 +66,7 @@ void app_catch_signals(uint32_t *stop)
 		sigaction(SIGHUP, &action, NULL);
 }
 
+/* A full disk behind stdout is an error of the program: its output is what was asked for. */
 int app_end(const char *program, int status)
 {
 	bool whole = fflush(stdout) == 0 && !ferror(stdout);

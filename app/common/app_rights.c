@@ -45,6 +45,8 @@ void app_rights_reduce(const struct app_eal *eal)
 {
 	uint64_t caps = eal->caps | caps_of_cable() | 1ull << CAP_IPC_LOCK;
 
+	/* Root opens files of others by this right, and without it would fail where users expect
+	 * it not to. */
 	if (geteuid() == 0)
 		caps |= 1ull << CAP_DAC_OVERRIDE;
 	if (drop_all_but(caps) < 0)

@@ -61,6 +61,7 @@ char *app_tool_find(const char *installed, const char *in_tree)
 {
 	static char found[PATH_MAX];
 	char own[PATH_MAX - 64], folder[PATH_MAX - 64], path[PATH_MAX];
+	/* This program's own file, whatever name it was started by. */
 	ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);
 
 	own[len > 0 ? len : 0] = '\0';

@@ -76,6 +76,8 @@ static uint64_t idle_longer(const struct spw_hist *hist, uint64_t limit, double 
 {
 	uint64_t cnt = hist->overflow;
 
+	/* Gaps beyond the histogram are counted with the longest one: too much rather than too
+	 * little. */
 	*sum_out = (double)hist->overflow * (double)hist->max_value;
 	for (uint32_t b = spw_hist_bucket(limit) + 1; b < SPW_HIST_BUCKET_CNT; b++) {
 		double low = (double)spw_hist_bucket_low(b), high = (double)spw_hist_bucket_high(b);

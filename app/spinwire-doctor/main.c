@@ -22,6 +22,7 @@
 
 #define PROGRAM "spinwire-doctor"
 
+/* A recorded machine where files are named, else this one. */
 static int doctor_machine_read(const struct doctor_args *args, struct spw_plat **plat_out)
 {
 	return args->file_cnt ? doctor_load(args->file, args->file_cnt, plat_out)

@@ -125,6 +125,7 @@ static int measure_bundle(const struct doctor_args *args, const struct bundle *b
 				     .nominal_mbps = measure_nominal(args, b)};
 	int rc = measure_ends_run(b, &pair);
 
+	/* Ports that no cable joins do not answer, and leave no row. */
 	if (rc || (pair.mbps < 0 && pair.cable))
 		return rc;
 	measure_names(b, false, pair.from, sizeof(pair.from));

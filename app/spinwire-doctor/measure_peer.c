@@ -166,6 +166,7 @@ static int peer_end_join(struct peer *p, uint32_t slot, const struct link *link)
 	if (!good)
 		return spw_err(EPROTO, "%s: answers no address", p->args->peer);
 	measure_end_addr(&p->end[slot], &own);
+	/* Packets to an address of this machine's own would not leave it. */
 	if (!memcmp(&own.gid, &there.gid, sizeof(own.gid)))
 		return spw_err(EINVAL,
 			       "%s of this machine and %s of %s have the same address: give one of "

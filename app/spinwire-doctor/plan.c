@@ -205,6 +205,7 @@ int doctor_plan(const struct spw_plat *own, const struct spw_plat *peer, const c
 	    (rc = plan_links_make(&plan, &own_ports, &peer_ports)) < 0 ||
 	    (rc = plan_net_choose(&plan, own, peer)) < 0)
 		return rc;
+	/* The same comparison at the other machine comes out the other way round. */
 	plan.own_is_first = strcmp(plan.link[0].own->mac, plan.link[0].peer->mac) < 0;
 	plan_print(&plan, own, peer);
 	return root ? plan_apply(&plan, root) : 0;

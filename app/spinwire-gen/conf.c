@@ -54,6 +54,7 @@ static int conf_ip_set(void *ip_out, const char *value)
 	return 0;
 }
 
+/* Whether the driver can send is known only when the port is open (senders.c). */
 static int conf_port_spec_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;

@@ -112,6 +112,7 @@ static int gen_report_write(struct gen *gen)
 	rc = gen_sum_init(&sum, gen->senders.run, gen->senders.cnt);
 
 	for (uint32_t s = 0; s < gen->senders.cnt; s++)
+		/* Each sender has its share of the rate. */
 		what.rate_fps += gen->senders.run[s]->plan.mean_fps;
 	if (rc == 0 && !app_file_is_stdout(gen->conf.json))
 		gen_report_text(&sum, &what);

@@ -155,6 +155,7 @@ int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf)
 		return rc;
 	if (!senders->port->caps.can_tx)
 		return spw_err(ENOTSUP, "port %s cannot send", senders->port->name);
+	/* A driver posts whole rings of slots. */
 	if (conf->slots < senders->port->caps.slot_cnt_min)
 		return spw_err(ERANGE, "--slots %u: port %s needs at least %u", conf->slots,
 			       senders->port->name, senders->port->caps.slot_cnt_min);

@@ -112,6 +112,8 @@ static bool client_measure(struct perf_session *s, struct perf_result *r, struct
 		perf_mark(r, PERF_INVALID, "%s", spw_err_text());
 	else if (rc < 0)
 		perf_mark(r, PERF_FAILED, "%s", spw_err_text());
+	/* No connection came up, and it is not memory: the next row over these rails would wait as
+	 * long. */
 	if (rc < 0 && takes_lane(&r->what) && !s->lane.conn && r->own.total == 0 && rc != -ENOMEM) {
 		dead->rails = r->what.rails;
 		dead->streams = r->what.streams;

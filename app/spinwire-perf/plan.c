@@ -102,6 +102,8 @@ static void plan_rdma(struct planning *p, uint32_t rail_cnt)
 			p,
 			(struct perf_case){.op = PERF_WRITE, .rails = (1u << n) - 1, .streams = 1},
 			LIST(size_few));
+	/* Several QPs a rail, as far as lib/xfer has room for them: does one QP reach what the
+	 * rail can do? */
 	if (rail_cnt <= PERF_RAIL_MAX / 2)
 		add_sizes(p,
 			  (struct perf_case){.op = PERF_WRITE,

@@ -27,6 +27,7 @@ static uint32_t stop_word;
  * missed. */
 static int serve_case(struct perf_session *s, const struct perf_case *what, const json_t *msg)
 {
+	/* A latency row runs twice, and a case verifies before and after. */
 	s->ctl.order_ms += 4 * what->ms;
 	if (what->op == PERF_TCP || what->op == PERF_BOND)
 		return perf_tcp_server(s, what, msg);

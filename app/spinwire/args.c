@@ -79,6 +79,7 @@ static const struct spw_opt *table_fill(uint32_t *cnt_out)
 	return table;
 }
 
+/* The version names DPDK's too: a report of a fault then has both. */
 const struct spw_opt_program *app_args_program(void)
 {
 	static char version[64], notes[160];

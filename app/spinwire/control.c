@@ -286,6 +286,7 @@ int app_run(struct app *app)
 	rc = app_hdr_log_open(app, live_view);
 	if (rc == 0)
 		rc = control_start(app);
+	/* Ports and executor were never started: there is nothing to stop. */
 	if (rc < 0 && !app->started)
 		return APP_MACHINE;
 	if (rc == 0)

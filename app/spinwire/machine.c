@@ -43,6 +43,7 @@ void app_machine_read(struct app *app)
 	spw_plat_quota_read(app->quota_stat, &app->quota);
 	if (app->quota_stat[0])
 		app->quota_fd = open(app->quota_stat, O_RDONLY | O_CLOEXEC);
+	/* A pipe treats 0 as no quota. */
 	if (app->quota_fd < 0)
 		app->quota_fd = 0;
 }

@@ -97,6 +97,7 @@ int main(int argc, char **argv)
 
 	app_default_signals();
 	app_program_start(PROGRAM);
+	/* By lines also into a pipe: a reader follows the run. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (app_replay_is_asked(argc, argv)) {
 		status = app_replay(argc, argv);

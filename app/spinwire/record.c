@@ -237,6 +237,7 @@ int app_record_end(struct app *app, const struct spw_topo_stat *stat)
 
 	if (!record || app->hung)
 		return 0;
+	/* enum rule is in the order of weight: the strongest reason names the file. */
 	rule = SPW_MAX(rule, record->wanted);
 	if (spw_thr_load_rlx(&requested))
 		rule = SPW_MAX(rule, RULE_REQUEST);

@@ -96,6 +96,7 @@ static void replay_ports_take(struct replay *replay)
 	ledger->pool_free = ports->pool_free;
 	spw_ledger_add_reasons(&ledger->port_dropped, name, ports->dropped, SPW_PORT_DROP_CNT);
 	if (!ports->known) {
+		/* The pipes' side on both: these edges then balance by themselves. */
 		ledger->wire_frames = ledger->lent_frames = ledger->pipe.polled_frames;
 		ledger->sent_frames = ledger->pipe.tx_frames;
 		ledger->missed_known = false;

@@ -53,6 +53,7 @@ static void text_print_port(const char *lead, const struct spw_port *port,
 		       st->retransmits);
 }
 
+/* Counters that usually are 0 take no line. */
 static void text_print_if(const char *what, uint64_t cnt)
 {
 	if (cnt)

@@ -114,6 +114,7 @@ void app_slo_backends(struct app *app, bool cpu_spare, enum spw_exec_kind chosen
 	    (machine.kind != SPW_EXEC_AUTO && machine.kind != SPW_EXEC_CUDA_PERSISTENT))
 		return;
 	cnt = spw_slo_backends(&machine, backend);
+	/* Nothing fits: the executor that was chosen stays alone. */
 	if (!cnt)
 		return;
 	memcpy(tc->exec.backend, backend, cnt * sizeof(backend[0]));

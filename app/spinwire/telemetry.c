@@ -163,6 +163,7 @@ static void ledger_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	dict_add(d, "pool_free", res.topo.ledger.pool_free);
 }
 
+/* Of the last second, unlike causes and histogram, which are of the whole run. */
 static void latency_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
 	const struct spw_rec_view *view = app_view_lock();

@@ -83,6 +83,7 @@ static int topology_lcores_assign(struct app *app)
 		for (uint32_t q = 0; q < app->conf.port[p].queues; q++)
 			if ((rc = topology_lcore_for(app, p, q, &at)) < 0)
 				return rc;
+	/* Behind the last queue's lcore: what is left is spare. */
 	while ((id = topology_next_free(app, &at)) < RTE_MAX_LCORE &&
 	       app->spare_cnt < SPW_TOPO_LANE_MAX)
 		app->spare_cpu[app->spare_cnt++] = (int)app_lcore_cpu(id);

@@ -66,6 +66,7 @@ static const char *record_choice(uint32_t idx)
 	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
 }
 
+/* Adds to the list: a YAML list comes item by item. */
 int conf_cores_add(void *field, const char *text)
 {
 	struct spw_conf_cores *cores = field;

@@ -277,6 +277,7 @@ int spw_flight_read_memory(const uint8_t *memory, size_t bytes, struct spw_fligh
 	return in.left ? spw_err(EPROTO, "%zu bytes follow the last lane", in.left) : 0;
 }
 
+/* EINTR is repeated; a file that ends early was cut while it was read. */
 static int file_read(int fd, uint8_t *to, size_t bytes)
 {
 	while (bytes) {
@@ -336,11 +337,13 @@ void spw_flight_read_close(struct spw_flight_read *read)
 	memset(read, 0, sizeof(*read));
 }
 
+/* NULL: the segment is empty. */
 const struct spw_flight_rec *spw_flight_first(const struct spw_flight_seg *seg)
 {
 	return seg->bytes ? (const void *)(seg + 1) : NULL;
 }
 
+/* Sizes were checked, so the next record lies whole within the segment, or there is none. */
 const struct spw_flight_rec *spw_flight_after(const struct spw_flight_seg *seg,
 					      const struct spw_flight_rec *rec)
 {

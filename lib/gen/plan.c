@@ -131,6 +131,7 @@ static int plan_gaps_ramp(struct gen_plan *plan, const struct gen_plan_conf *con
 	return 0;
 }
 
+/* A circle of one. */
 static int plan_sizes_fixed(struct gen_plan *plan, uint16_t bytes)
 {
 	int rc = plan_sizes_alloc(plan, 1);
@@ -219,6 +220,7 @@ static int plan_init_capture(struct gen_plan *plan, const struct gen_plan_conf *
 	return 0;
 }
 
+/* A capture's gaps are there already. */
 static int plan_init_gaps(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
 	switch (conf->gaps) {
@@ -286,6 +288,7 @@ int gen_plan_init(struct gen_plan *plan, const struct gen_plan_conf *conf)
 	return 0;
 }
 
+/* Also of a plan that was not made whole. */
 void gen_plan_fini(struct gen_plan *plan)
 {
 	free(plan->gap_fp);

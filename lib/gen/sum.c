@@ -130,6 +130,7 @@ int gen_sum_init(struct gen_sum *sum, struct gen_run *const *run, uint32_t sende
 		sum_add_run(sum, run[s]);
 	for (uint32_t f = 0; f < sum->flow_cnt; f++)
 		sum_flow(sum, run, sender_cnt, f);
+	/* After sum_flow, which has corrected the counts. */
 	sum->unsent = sum->intended - sum->count.sent_frames;
 	if (sum->expect_echo) {
 		gen_slow_missing(&sum->slow, GEN_CAUSE_lost, sum->lost);

@@ -92,6 +92,7 @@ static int mem_alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *
 	return rc;
 }
 
+/* The kind was chosen and checked: it is allocated or fails, no other is tried. */
 static int mem_alloc_kind(const struct spw_mem_req *req, struct spw_region *region)
 {
 	switch (region->kind) {
@@ -106,6 +107,7 @@ static int mem_alloc_kind(const struct spw_mem_req *req, struct spw_region *regi
 	}
 }
 
+/* The reason stands in the log, since it decides how fast a run can be. */
 static void mem_log_region(const struct spw_region *region)
 {
 	spw_info("memory: %s, %zu MiB in pages of %zu KiB on NUMA node %d, because %s",

@@ -240,6 +240,7 @@ static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
 	}
 	map->huge = false;
 	map->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	/* Rounding up would overflow: refused as too much memory. */
 	if (bytes > SIZE_MAX / 2)
 		return mem_check_room(bytes);
 	map->bytes = SPW_ALIGN_UP(bytes, map->page_bytes);

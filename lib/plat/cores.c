@@ -121,6 +121,7 @@ static void cores_idle_read(struct plat_read *r, struct spw_plat_core *core)
 	char text[16];
 
 	core->idle_us = -1;
+	/* States are numbered without a gap; the kernel has at most ten. */
 	for (uint32_t i = 0; i < 10; i++) {
 		int64_t us = plat_number(r, "", -1, CPU "cpuidle/state%u/latency", core->cpu, i);
 

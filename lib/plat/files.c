@@ -180,6 +180,7 @@ int64_t plat_number(struct plat_read *r, const char *name, int64_t dflt, const c
 	return value;
 }
 
+/* Negative numbers become 0: no counter has them. */
 uint64_t plat_count(struct plat_read *r, const char *name, const char *fmt, ...)
 {
 	int64_t value;

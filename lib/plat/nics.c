@@ -235,6 +235,7 @@ void plat_nics_read(struct plat_read *r)
 	plat_tree_each(r->tree, "sys/bus/pci/devices", nics_function_read, r);
 	plat_tree_each(r->tree, "sys/class/net", nics_net_read, r);
 	plat_tree_each(r->tree, "sys/class/infiniband", nics_rdma_read, r);
+	/* half_of is set below: indices are final from here on. */
 	qsort(plat->nic, plat->nic_cnt, sizeof(plat->nic[0]), nics_by_address);
 	for (uint32_t i = 1; i < plat->nic_cnt; i++)
 		for (uint32_t k = 0; k < i && plat->nic[i].half_of < 0; k++)

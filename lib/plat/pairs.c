@@ -32,6 +32,7 @@ int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic)
 	int64_t pcie = (int64_t)(bits * (nic->pcie_mtps >= 8000 ? 128 : 104) / 130 *
 				 PCIE_PAYLOAD_PERCENT / 100);
 
+	/* The port's speed is unknown without a link: PCIe alone decides. */
 	if (nic->speed_mbit <= 0)
 		return pcie ? pcie : -1;
 	return pcie ? SPW_MIN(pcie, nic->speed_mbit) : nic->speed_mbit;

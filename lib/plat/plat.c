@@ -62,6 +62,7 @@ static void plat_sample_again(struct plat_read *r, uint32_t sample_ms)
 		plat_counts_read(r, true);
 }
 
+/* Findings last: each rests on facts of several readers. */
 static int plat_all_read(struct plat_read *r, const struct spw_plat_from *from)
 {
 	int rc;
@@ -109,11 +110,13 @@ int spw_plat_read(const struct spw_plat_from *from, struct spw_plat **plat_out)
 	return rc;
 }
 
+/* What was read, and nothing else: a recorded machine answers the questions that were asked. */
 int spw_plat_save(const struct spw_plat *plat, FILE *file)
 {
 	return plat_tree_save(plat->tree, file);
 }
 
+/* NULL is fine: callers free what they may not have read. */
 void spw_plat_free(struct spw_plat *plat)
 {
 	if (!plat)

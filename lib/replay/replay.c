@@ -21,6 +21,8 @@
 
 /* ---- turns ---- */
 
+/* Stamps of 0 were not taken in the run; the last one is repeated, as the loop may read the clock
+ * once more. */
 static void replay_script_set(struct spw_replay *r, const uint64_t *stamp, uint32_t cnt)
 {
 	uint32_t n = 0;
@@ -34,6 +36,7 @@ static void replay_script_set(struct spw_replay *r, const uint64_t *stamp, uint3
 	r->pipe->house_turns = UINT32_MAX;
 }
 
+/* The inline executor runs within push, so some stamps of a turn do not exist. */
 static bool replay_is_inline(const struct spw_replay *r)
 {
 	return r->pipe->turn_flags & SPW_REC_INLINE;
@@ -82,6 +85,8 @@ static int replay_unknown_put(struct spw_replay *r, uint64_t seq,
 	return 0;
 }
 
+/* The recorded completion stands in the ring, as the executor had written it; the turn then reaps
+ * it. */
 static int replay_done(struct spw_replay *r, const struct spw_flight_done *done)
 {
 	const uint64_t stamp[] = {replay_is_inline(r) ? 0 : done->reaped, done->tx, done->refill};
@@ -117,6 +122,7 @@ void replay_clock(struct spw_rec *rec, const struct spw_flight_clock *clock)
 	rec->nic_step_2_32 = clock->nic_step_2_32;
 }
 
+/* Gaps come from the recording: the loop that runs again has none of its own. */
 static void replay_gap(struct spw_rec *rec, const struct spw_flight_gap *note)
 {
 	struct spw_rec_gap gap = {note->from, note->to, note->lost,
@@ -152,6 +158,7 @@ static void replay_judged(struct spw_replay *r, const struct spw_flight_judged *
 	rec->keep_tsc = rec->cold_tsc = note->keep_tsc;
 }
 
+/* Which of the generator's frames the next described batch begins with. */
 static void replay_ident(struct spw_pipe *pipe, const struct spw_flight_ident *note)
 {
 	pipe->slow.ident = note->ident;
@@ -192,6 +199,7 @@ static int replay_state(struct spw_replay *r, const struct spw_flight_state *s)
 	return same ? 0 : replay_backend_take(r, s);
 }
 
+/* Kinds that need no work of the pipe fill what it or the recorder would have read. */
 static int replay_feed(struct spw_replay *r, const struct spw_flight_rec *rec)
 {
 	const void *any = rec;

@@ -446,6 +446,7 @@ int spw_topo_stop(struct spw_topo *topo, uint32_t exec_timeout_ms, struct spw_to
 	end_out->exec_faults = stat.faults;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
 		end_out->lost_frames += spw_pipe_reclaim(&topo->lane[i]->pipe);
+	/* Executors hold no slot any more, so ports get all of theirs back. */
 	rc = topo_ports_stop(topo);
 	return end_out->exec_rc < 0 ? end_out->exec_rc : rc;
 }

@@ -270,6 +270,7 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 	*json_out = NULL;
 	while (rc == -EAGAIN) {
 		rc = spw_oob_channel_receive(&ctl->ch, ctl->in, MESSAGE_MAX, &len);
+		/* Also when a message has come: the order in it has this long. */
 		ctl->until_ns = perf_now_ns() + ctl->order_ms * 1000000ull;
 		if (rc != -EAGAIN)
 			return rc ? channel_error(ctl, rc) : message_of(ctl, len, json_out);

@@ -229,6 +229,7 @@ void perf_door_close(struct perf_door *door)
 	if (door->runs)
 		pthread_join(door->thread, NULL);
 	spw_oob_door_close(door->door);
+	/* Nobody took it: its connection ends with the server. */
 	if (door->waits)
 		perf_ctl_close(&door->client);
 	if (door->event_fd >= 0)

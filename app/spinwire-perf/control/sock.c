@@ -276,6 +276,7 @@ int perf_sock_send(const int *fd, uint32_t cnt, uint32_t warm_ms, uint32_t timed
 
 	memset(flow_out, 0, sizeof(*flow_out));
 	sock_start(st, fd, cnt, &stop, send_stream);
+	/* TCP's window grows meanwhile, and the sockets' buffers fill. */
 	usleep(warm_ms * 1000);
 	first = sock_sum(st, cnt);
 	since = perf_now_ns();

@@ -334,6 +334,7 @@ int perf_egress_server(struct perf_session *s, const struct perf_case *what, con
 
 	perf_text(request, "rail", device, sizeof(device));
 	perf_phy_read(&s->own, device, &before);
+	/* Beyond any MTU; the length is cut to 32 bits below. */
 	if (rc == 0 && what->bytes > UINT16_MAX)
 		rc = spw_err(EPROTO, "a datagram of %llu bytes", (unsigned long long)what->bytes);
 	if (rc == 0 && (rc = perf_datagram_open(device, (uint32_t)what->bytes, seed, d)) == 0)

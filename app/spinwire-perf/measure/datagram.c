@@ -62,6 +62,7 @@ static int datagram_queues_make(struct perf_datagram *d)
 	struct ibv_cq_init_attr_ex cq = {.cqe = CQ_CNT,
 					 .wc_flags = IBV_WC_EX_WITH_BYTE_LEN |
 						     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
+	/* sq_sig_all: every send is to have a stamp. */
 	struct ibv_qp_init_attr qp = {.qp_type = IBV_QPT_UD,
 				      .sq_sig_all = 1,
 				      .cap = {.max_send_wr = PERF_DATAGRAM_AHEAD,

@@ -4,6 +4,10 @@
  * Kernels that make and compare the pattern (gpu.h). A thread takes a word of eight bytes at a
  * time, the words of a grid one after the other. What the NIC wrote is complete before a kernel is
  * launched (the control connection reported it), so plain loads will do.
+ *
+ * The case files reach this through bytes.c for rows with `gpu` set. Every call waits for its
+ * kernel, so an error belongs to the call that returns it. A grid has at most BLOCKS_MAX blocks;
+ * each thread goes on by the size of the grid.
  */
 #include <cuda_runtime.h>
 #include <errno.h>

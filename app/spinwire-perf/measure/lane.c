@@ -223,6 +223,7 @@ static int windows_swap(struct perf_lane *lane, const struct perf_ctl *ctl, uint
 		perf_lane_idle(lane);
 		rc = 0;
 	}
+	/* Both ends compute addresses of the other one's window from their own half. */
 	if (rc == 0 && spw_xfer_window_bytes(lane->remote) != lane->half + PERF_FLAG_BYTES)
 		rc = spw_err(EPROTO, "%s: exposed a window of another size", ctl->peer);
 	return rc;

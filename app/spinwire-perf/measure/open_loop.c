@@ -149,6 +149,7 @@ int perf_latency(const struct perf_method *method, const struct spw_tsc *tsc, ui
 	memset(hist, 0, 2 * sizeof(*hist));
 	rc = open_loop_calibrate(&l, closed_ms);
 	spw_hist_summary(hist, 0, &lat_out->closed);
+	/* From half a round trip to a whole one (halves), times GAP_MEDIANS. */
 	lat_out->gap_ns =
 		SPW_MAX(lat_out->closed.value[SPW_HIST_POINT_p50] * method->halves * GAP_MEDIANS,
 			(uint64_t)GAP_MIN_NS);

@@ -106,6 +106,8 @@ int perf_pump(struct perf_lane *lane, const struct perf_case *what, bool sends, 
 
 	p.sending = sends;
 	p.receiving = receives;
+	/* Deep enough to fill the rails: DEPTH_BYTES under way, of small messages all that a queue
+	 * holds. */
 	p.depth = (uint32_t)SPW_MIN(SPW_MAX(DEPTH_BYTES / what->bytes, 2ull),
 				    (uint64_t)PERF_DEPTH_MAX);
 	p.moved_ns = start;

@@ -218,6 +218,7 @@ int perf_facts_read(struct perf_end *end_out)
 	spw_plat_free(plat);
 	gethostname(end_out->host, sizeof(end_out->host) - 1);
 	facts_copy(end_out->no_gpu, sizeof(end_out->no_gpu), perf_gpu_missing());
+	/* Set by with-softhca for everything that runs over its devices. */
 	end_out->software = getenv("SPW_SOFTHCA") != NULL;
 	for (uint32_t i = 0; i < end_out->nic_cnt; i++)
 		enforced_read(&end_out->nic[i]);
@@ -406,6 +407,7 @@ static void findings_parse(const json_t *list, struct perf_end *end)
 	}
 }
 
+/* Lists that are absent are empty; a number that is absent or out of range refuses the whole. */
 int perf_facts_parse(const json_t *json, struct perf_end *end_out)
 {
 	int rc;

@@ -127,6 +127,7 @@ double perf_limit_mbps(const struct perf_rails *rails, const struct perf_end *ow
 			if ((mask >> i & 1) &&
 			    limit_capacity(&rails->rail[i], (enum place)place) <= 0)
 				return 0;
+	/* Rails outside the mask add nothing to a cut, so some choices are tried more than once. */
 	for (uint32_t choice = 0; choice < 1u << (2 * rails->cnt); choice++) {
 		double sum = limit_cut(rails, mask, choice);
 

@@ -57,6 +57,7 @@ void plat_advise(struct spw_plat_finding *f, const char *fmt, ...)
 
 /* ---- cores ---- */
 
+/* all: of the machine; else of the cores that this process may use. */
 static void find_set_list(const struct spw_plat *plat,
 			  bool (*fits)(const struct spw_plat_core *core), bool all, char *out,
 			  size_t bytes)
@@ -90,11 +91,13 @@ static bool core_is_isolated(const struct spw_plat_core *core)
 	return core->isolated;
 }
 
+/* What an lcore should have: fast, and nobody else on it. */
 static bool core_is_data(const struct spw_plat_core *core)
 {
 	return core->isolated && core_is_fast(core);
 }
 
+/* An unknown governor is no finding. */
 static bool core_saves_power(const struct spw_plat_core *core)
 {
 	return core->governor[0] && strcmp(core->governor, "performance");
@@ -106,6 +109,7 @@ static bool core_is_ticking(const struct spw_plat_core *core)
 	return core->isolated && !(core->tickless && core->rcu_free);
 }
 
+/* Of isolated cores only: others are not promised to anybody. */
 static bool core_sleeps_deep(const struct spw_plat_core *core)
 {
 	return core->isolated && core->idle_us >= IDLE_US_MAX;

@@ -17,6 +17,7 @@
 
 #define CAP_NET_RAW 13
 
+/* NULL: no interface and no RDMA device lead to the function. */
 static const struct spw_plat_nic *nic_by_pci(const struct spw_plat *plat, const char *pci)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
@@ -45,6 +46,7 @@ static const struct spw_plat_nic *lag_of(const struct spw_plat *plat,
 	return NULL;
 }
 
+/* The port without an RDMA device of its own is the one that a user misses. */
 static void host_lag_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++) {

@@ -31,6 +31,7 @@ struct asking {
 
 /* ---- one question, one answer ---- */
 
+/* The header of a generic netlink message; attributes are added behind it. */
 static struct genlmsghdr *link_request(struct asking *a, uint16_t family, uint8_t cmd)
 {
 	struct nlmsghdr *head = mnl_nlmsg_put_header(a->buf);
@@ -61,6 +62,7 @@ static int link_receive(struct asking *a, mnl_cb_t fn, void *arg)
 	return rc < 0 ? -errno : 0;
 }
 
+/* The number of ethtool's family differs between machines. */
 static int link_family(const struct nlmsghdr *head, void *arg)
 {
 	const struct nlattr *attr;
@@ -100,6 +102,7 @@ static void link_modes_read(const struct nlattr *set, struct link *link)
 	link->max = link->max ? link->max : -1;
 }
 
+/* Attributes of the wrong type are passed over: they stay unknown. */
 static int link_read(const struct nlmsghdr *head, void *arg)
 {
 	struct link *link = arg;
@@ -128,6 +131,7 @@ static int link_read(const struct nlmsghdr *head, void *arg)
 	return MNL_CB_OK;
 }
 
+/* Two questions on one socket: the family's number, then the link. */
 static int link_ask(struct asking *a, const char *netdev, struct link *link_out)
 {
 	struct nlmsghdr *head = (struct nlmsghdr *)(void *)a->buf;

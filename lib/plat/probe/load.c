@@ -104,6 +104,7 @@ static int load_attr(const struct load *l, const struct loaded *g, int attr)
 	return l->attr(&value, attr, g->device) ? -1 : value;
 }
 
+/* Asynchronous: the caller waits for all of them at once. */
 static int load_copies(const struct load *l, unsigned long long to, unsigned long long from,
 		       uint32_t cnt)
 {
@@ -175,6 +176,8 @@ static bool load_run(const struct load *l, struct loaded *g, double one, uint32_
 	return false;
 }
 
+/* Host copies first; then as many copies within the memory as take LOAD_MS, with clocks read
+ * meanwhile. */
 static void load_gpu_run(const struct load *l, struct loaded *g)
 {
 	unsigned long long host = (uintptr_t)g->host;
@@ -203,6 +206,7 @@ static bool load_gpu_open(const struct load *l, struct loaded *g)
 	       l->host_alloc(&g->host, COPY_BYTES, 0) == 0;
 }
 
+/* Also after load_gpu_open has failed half-way: what is 0 was not allocated. */
 static void load_gpu_close(const struct load *l, const struct loaded *g)
 {
 	if (g->host)
@@ -215,6 +219,8 @@ static void load_gpu_close(const struct load *l, const struct loaded *g)
 	l->release(g->device);
 }
 
+/* A GPU that cannot be loaded is put with -1 everywhere, so a recorded machine shows that it was
+ * tried. */
 static void load_gpu(struct plat_tree *tree, const struct load *l, int ordinal)
 {
 	struct loaded g = {.memory_mbs = -1,

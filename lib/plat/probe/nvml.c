@@ -7,6 +7,9 @@
  *
  * Declared here, not included: nvml.h is not on every machine that builds this. A function that is
  * missing means no NVML at all.
+ *
+ * plat.c calls plat_probe_nvml for a live tree, and load.c while a GPU is under load; gpus.c reads
+ * the answers.
  */
 #include <dlfcn.h>
 #include <stdio.h>

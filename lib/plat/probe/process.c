@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Facts of this process that no file has, put into a live tree under names of their own (tree.h).
+ *
+ * plat.c calls plat_probe_process once for a live tree, nic_port.c plat_probe_access for each
+ * device. A recorded machine keeps the answers, so its findings are those of the process that
+ * recorded it.
  */
 #include <errno.h>
 #include <fcntl.h>
