@@ -48,10 +48,11 @@ static bool port_spec_is_in(const char *folder, const char *name)
 static int port_spec_no_driver(const char *text)
 {
 	char word[64], meant[288] = "";
+	const size_t len = SPW_MIN(strcspn(text, ":,"), sizeof(word) - 1);
 	const char *nearest;
 
-	snprintf(word, sizeof(word), "%.*s", (int)SPW_MIN(strcspn(text, ":,"), sizeof(word) - 1),
-		 text);
+	memcpy(word, text, len);
+	word[len] = '\0';
 	nearest = spw_opt_nearest(word, port_driver_cnt(), port_spec_driver_at, NULL);
 	if (!strncmp(text, "mlx5_", 5) || port_spec_is_in("/sys/class/infiniband", text))
 		snprintf(meant, sizeof(meant), "; did you mean mlx5:%.200s", text);
