@@ -20,6 +20,7 @@
 #include "app_hdr.h"
 #include "app_json.h"
 #include "app_lcores.h"
+#include "app_limits.h"
 #include "app_opt.h"
 #include "app_rights.h"
 #include "base/spw_err.h"
@@ -151,7 +152,9 @@ static int gen_args_read(struct gen *gen, int argc, char **argv)
 		rc = gen_conf_args(&gen->conf, argc - gen->eal.split, argv + gen->eal.split);
 	if (rc != SPW_OPT_RUN)
 		return rc;
-	rc = app_json_try(gen->conf.json);
+	rc = app_limits_args(&gen->eal);
+	if (rc == 0)
+		rc = app_json_try(gen->conf.json);
 	if (rc == 0)
 		rc = app_file_try("--trail", gen->conf.trail);
 	if (rc == 0)

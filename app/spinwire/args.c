@@ -16,6 +16,7 @@
 #include "app.h"
 #include "app_file.h"
 #include "app_json.h"
+#include "app_limits.h"
 #include "app_opt.h"
 #include "base/spw_err.h"
 
@@ -144,6 +145,7 @@ int app_args(struct app *app, int argc, char **argv)
 				   argv + app->eal.split);
 	if (rc > SPW_OPT_RUN)
 		app_opt_answer(program, rc);
+	rc = rc ? rc : app_limits_args(&app->eal);
 	for (uint32_t i = 0; rc == 0 && i < app->conf.port_cnt; i++)
 		rc = app_eal_port(&app->eal, &app->conf.port[i].spec);
 	rc = rc ? rc : args_try_values(&app->conf);

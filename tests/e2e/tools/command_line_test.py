@@ -103,6 +103,21 @@ CASES = [
     (BARE, "-l 0 --no-huge --port null", "spinwire -l 0 --no-huge -- --port null"),
     (BARE, "-l 0", 'follow "--"'),
     (run_own("spinwire-gen"), "--rate 1Mpps", '--rate stands before "--"'),
+    (BARE, "--proc-type=secondary -- --port null", "--proc-type: 'secondary' is not allowed"),
+    (BARE, "--proc-type auto -- --port null", "--proc-type: 'auto' is not allowed"),
+    (BARE, "--proc=secondary --no-huge -- --port null", "its own --file-prefix"),
+    (run_own("spinwire-gen"), "--proc-type=secondary -- --port null", "--proc-type: 'secondary' is not allowed"),
+    (BARE, "-l foo -- --port null", "-l: 'foo' is no list of cores, as 0-2,4"),
+    (BARE, "-l 3-1 -- --port null", "-l: '3-1' is no list of cores"),
+    (BARE, "-l 0-, -- --port null", "-l: '0-,' is no list of cores"),
+    (BARE, "-l9999 -- --port null", "-l: '9999' is no list of cores"),
+    (BARE, "--lcores (0,1 -- --port null", "--lcores: '(0,1' is no list of cores, as 0-2,4 or 0@8,1@9"),
+    (BARE, "--lcores=0@x -- --port null", "--lcores: '0@x' is no list of cores"),
+    (BARE, "-c zz -- --port null", "-c: 'zz' is no mask of cores, as 0x13"),
+    (BARE, "-c 0x0 -- --port null", "-c: '0x0' is no mask of cores"),
+    (BARE, "-l 0 --main-lcore 7 -- --port null", "--main-lcore: '7' is none of the lcores 0"),
+    (BARE, "--main-lcore=x -- --port null", "--main-lcore: 'x' is none of the lcores"),
+    (run_own("spinwire-gen"), "-l 0,1, -- --port null", "-l: '0,1,' is no list of cores"),
 ]
 
 
