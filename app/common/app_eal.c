@@ -130,6 +130,28 @@ static ssize_t log_write(void *cookie SPW_UNUSED, const char *text, size_t bytes
 	return fwrite(text, 1, bytes, stderr) == bytes ? (ssize_t)bytes : -1;
 }
 
+/* EAL prints its usage, a hundred lines, when it refuses an argument: it is caught in text, and
+ * dropped if EAL does not start. What prints and ends the process is not caught. */
+static int app_eal_init_caught(struct app_eal *eal)
+{
+	FILE *const out = stdout;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *caught = has_option(eal, "--log-level=help") ? NULL : open_memstream(&text, &bytes);
+	int rc;
+
+	if (caught)
+		stdout = caught;
+	rc = rte_eal_init(eal->argc, eal->argv);
+	stdout = out;
+	if (caught)
+		fclose(caught);
+	if (rc >= 0 && text)
+		fwrite(text, 1, bytes, stdout);
+	free(text);
+	return rc;
+}
+
 /* The log's stream exists only while EAL starts: afterwards it logs as usual. */
 static int app_eal_init(struct app_eal *eal)
 {
@@ -139,7 +161,7 @@ static int app_eal_init(struct app_eal *eal)
 	atexit(at_exit); /* before EAL's own, so that it runs after them */
 	if (log)
 		rte_openlog_stream(log);
-	rc = rte_eal_init(eal->argc, eal->argv);
+	rc = app_eal_init_caught(eal);
 	/* Back to EAL's own stream: ours ends with this function. */
 	rte_openlog_stream(NULL);
 	if (log)
