@@ -15,6 +15,12 @@ extern const struct spw_port_driver port_rails_driver;
 extern const struct spw_port_driver port_mlx5_driver;  /* where the build has rdma-core */
 extern const struct spw_port_driver port_verbs_driver; /* likewise */
 
+/* What a refused number is answered with. */
+#define PORT_BY_NAME                                                                           \
+	"name its device: ethdev:0000:01:00.0, or ethdev:net_memif0,role=server,socket=PATH, " \
+	"which "                                                                               \
+	"need neither -a nor --vdev"
+
 /* Purpose: the driver of that name.
  * Returns: NULL if there is none.
  * Thread:  any */

@@ -44,6 +44,18 @@ static bool port_spec_is_in(const char *folder, const char *name)
 	return name[0] && !strchr(name, '/') && !access(path, F_OK);
 }
 
+/* "0000:01:00.0" or "01:00.0", and keys or nothing after it. */
+static bool port_spec_is_pci(const char *text)
+{
+	unsigned part[4];
+	int end = 0;
+
+	if (sscanf(text, "%4x:%2x:%2x.%1x%n", &part[0], &part[1], &part[2], &part[3], &end) != 4 &&
+	    sscanf(text, "%2x:%2x.%1x%n", &part[0], &part[1], &part[2], &end) != 3)
+		return false;
+	return end && (text[end] == '\0' || text[end] == ',');
+}
+
 /* What was probably meant by a driver that there is not: the device alone, or a misspelt driver. */
 static int port_spec_no_driver(const char *text)
 {
@@ -59,6 +71,10 @@ static int port_spec_no_driver(const char *text)
 	else if (port_spec_is_in("/sys/class/net", text))
 		snprintf(meant, sizeof(meant), "; did you mean ethdev:net_af_packet0,iface=%.200s",
 			 text);
+	else if (!strncmp(text, "net_", 4) || port_spec_is_pci(text))
+		snprintf(meant, sizeof(meant), "; did you mean ethdev:%.200s", text);
+	else if (word[0] && !word[strspn(word, "0123456789")])
+		return port_spec_bad(text, 0, "a port has no number", "; " PORT_BY_NAME);
 	else if (nearest)
 		snprintf(meant, sizeof(meant), "; did you mean %s%.200s", nearest,
 			 text + strlen(word));

@@ -45,9 +45,14 @@ static uint64_t ethdev_caps(const char *device)
 	return SPW_PORT_CAPS_ALL;
 }
 
+/* A number, by which testpmd names a port, depends on what else EAL probes. */
 static int ethdev_need(const struct spw_port_spec *spec, struct spw_port_need *need)
 {
-	int rc = ethdev_dev_allow(spec, need->allow[0], sizeof(need->allow[0]));
+	int rc;
+
+	if (spec->device[0] && !spec->device[strspn(spec->device, "0123456789")])
+		return spw_err(EINVAL, "a port has no number; " PORT_BY_NAME);
+	rc = ethdev_dev_allow(spec, need->allow[0], sizeof(need->allow[0]));
 
 	need->pci = need->allow[0][0] != '\0';
 	need->caps = ethdev_caps(spec->device);

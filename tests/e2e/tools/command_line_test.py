@@ -96,6 +96,12 @@ CASES = [
     (SPINWIRE, "--port mlx5_0", "did you mean mlx5:mlx5_0"),
     (SPINWIRE, "--port nul", "did you mean null"),
     (SPINWIRE, "--port lo", "did you mean ethdev:net_af_packet0,iface=lo"),
+    (SPINWIRE, "--port 0", "a port has no number; name its device: ethdev:0000:01:00.0"),
+    (SPINWIRE, "--port ethdev:0", "a port has no number; name its device: ethdev:0000:01:00.0"),
+    (GEN, "--port fault:ethdev:1", "a port has no number"),
+    (SPINWIRE, "--port 0000:01:00.0,mtu=9000", "did you mean ethdev:0000:01:00.0,mtu=9000"),
+    (SPINWIRE, "--port 01:00.0", "did you mean ethdev:01:00.0"),
+    (GEN, "--port net_memif0,role=server", "did you mean ethdev:net_memif0,role=server"),
     (GEN, "--port nul:size=64", "did you mean null:size=64"),
     # EAL's side of "--"
     (BARE, "--port null --seconds 1",
