@@ -180,7 +180,7 @@ RULES = [
     (r"spinwire-perf", run_perf),
     (r"spinwire-perf --ssh .*", "needs another machine; e2e_perf_ssh has a namespace with sshd"),
     (r"git clone .*|tools/deps .*meson setup .*|sudo .*|ssh .*", "changes the machine, or needs another one"),
-    (r"spinwire-doctor plan --peer .*", "needs a peer; e2e_doctor_plan_* have recorded ones"),
+    (r"(mkdir .* && )?spinwire-doctor plan --peer .*", "needs a peer; e2e_doctor_plan_* have recorded ones"),
     (r"spinwire-doctor.*",
      "finds what this machine lacks, which the exit status says; e2e_doctor_* run it on recorded ones"),
 ]
