@@ -45,6 +45,11 @@ def text_by_schema(name, text):
         return [f"no JSON: {error}"]
 
 
+def chain(sriov, more='{"type": "rdma"}'):
+    """What the SR-IOV network operator makes of a SriovNetwork's texts."""
+    return f'{{"cniVersion": "0.3.1", "name": "x", "plugins": [{sriov}, {more}]}}'
+
+
 def by_ours(doc):
     """Documents of kinds that Kubernetes itself does not have, and JSON inside of documents."""
     kind, found = doc.get("kind"), []
@@ -55,9 +60,9 @@ def by_ours(doc):
     if kind == "ConfigMap":
         found += text_by_schema("sriov-device-plugin", doc.get("data", {}).get("config.json"))
     if kind == "SriovNetwork" and not found:
-        whole = {"cniVersion": "0.3.1", "name": "x", "type": "sriov"}
         for key in {"capabilities", "ipam"} & doc["spec"].keys():
-            found += text_by_schema("sriov-cni", json.dumps({**whole, key: json.loads(doc["spec"][key])}))
+            found += text_by_schema("sriov-cni", chain(f'{{"type": "sriov", "{key}": {doc["spec"][key]}}}'))
+        found += text_by_schema("sriov-cni", chain('{"type": "sriov"}', doc["spec"].get("metaPlugins", "")))
     return found
 
 
@@ -128,7 +133,7 @@ def network_faults(doc):
     """Only the network for raw frames lets a pod take other addresses than its function's; the plugin's own defaults
     are the host's settings."""
     if doc["kind"] == "NetworkAttachmentDefinition":
-        spec = json.loads(doc["spec"]["config"])
+        spec = json.loads(doc["spec"]["config"])["plugins"][0]
     else:
         spec = {key.lower(): value for key, value in doc["spec"].items()}
     raw = doc["metadata"]["name"].endswith("-raw")
@@ -232,14 +237,15 @@ def broken(doc):
     if doc["kind"] == "NetworkAttachmentDefinition":
         for key in ("trust", "spoofchk"):
             config = json.loads(doc["spec"]["config"])
-            yield f"{key} turned", with_value(doc, ("spec", "config"),
-                                              json.dumps({**config, key: {"on": "off", "off": "on"}[config[key]]}))
+            sriov = config["plugins"][0]
+            sriov[key] = {"on": "off", "off": "on"}[sriov[key]]
+            yield f"{key} turned", with_value(doc, ("spec", "config"), json.dumps(config))
     rights = str(at(doc, (*pod, "containers", 0, "securityContext"))) if doc["kind"] == "Pod" else ""
     if doc["kind"] == "Pod" and "networks" in str(doc["metadata"].get("annotations")) and "add" not in rights:
         yield "on the raw network", with_value(doc, ("metadata", "annotations"),
                                                {"k8s.v1.cni.cncf.io/networks": '[{"name": "connectx-raw"}]'})
     for path, text in [(("data", "config.json"), "isRdma"), (("spec", "config"), "spoofchk"),
-                       (("spec", "ipam"), "type")]:
+                       (("spec", "ipam"), "type"), (("spec", "metaPlugins"), "type")]:
         if path[-1] in doc.get(path[0], {}):
             yield f"{text} misspelt in {'.'.join(path)}", with_value(doc, path,
                                                                      at(doc, path).replace(f'"{text}"', f'"{text}x"'))
