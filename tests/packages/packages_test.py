@@ -69,6 +69,9 @@ def use(root, base, packages):
     must(peers.run([*inside, "spinwire", "--lcores", "0@0,1@0", "--no-huge", "-m", "64", "--", "--port",
                     "null:rate=1000", "--executor", "inline", "--handler",
                     "/tmp/ttl.so", "--seconds", "1s"], 60), r"^ +residual +0")
+    peers.run([*inside, "env", "PYTHONPATH=/usr/share/spinwire", "python3", "-B", "-c",
+               "import spinwire_coll; spinwire_coll._load()"], 60)
+    peers.run([*inside, "test", "-s", "/usr/share/spinwire/kubernetes/rc.yaml"], 60)
     peers.run([*inside, *APT, "purge", *PACKAGES], 300)
     left = peers.run([*inside, "sh", "-c",
                       "find / -xdev -name '*spinwire*' -not -path '/root/*' -not -path '/srv/*' -not -path '/var/*' "
