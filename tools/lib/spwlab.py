@@ -165,12 +165,24 @@ def memif_path(folder):
                 leftovers=(sock,))
 
 
+def user_rights():
+    """The beginning of a command with rights over software devices: a user namespace, unless root asks. OSError: none
+    may be made, and what allows it."""
+    if os.geteuid() == 0:
+        return ()
+    done = subprocess.run(["unshare", "-r", "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=60, check=False)
+    if done.returncode:
+        raise OSError(f"{done.stderr.strip()}: software devices need a user namespace, unless you are root; on Ubuntu "
+                      "24.04: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0")
+    # EAL takes the user of that namespace for root, who has another runtime folder.
+    return ("unshare", "-r", "env", f"RUNTIME_DIRECTORY={os.path.dirname(runtime_top())}")
+
+
 def softhca_path(place, folder):
     """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many.
     Raw queues and locked memory need rights, as with a card: whoever is not root gets them in a user namespace."""
-    # EAL takes the user of that namespace for root, who has another runtime folder.
-    rights = () if os.geteuid() == 0 else ("unshare", "-r", "env",
-                                           f"RUNTIME_DIRECTORY={os.path.dirname(runtime_top())}")
+    rights = user_rights()
     lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
     nics = tuple(os.path.join(folder, f"{name}.nic") for name in ("source", "sink"))
 

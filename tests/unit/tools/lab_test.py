@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""tools/lib/spwlab.py: the rights over software devices of who is not root, and one line where there are none."""
+import os
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
+import spwlab  # noqa: E402  (found by the line above)
+
+FORBIDDEN = "unshare: write failed /proc/self/uid_map: Operation not permitted"
+
+
+class Rights(unittest.TestCase):
+    def rights(self, uid, unshare):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "unshare")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(f"#!/bin/sh\n{unshare}\n")
+            os.chmod(path, 0o755)
+            with mock.patch.dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"), \
+                    mock.patch("os.geteuid", return_value=uid):
+                return spwlab.user_rights()
+
+    def test_root_needs_none(self):
+        self.assertEqual(self.rights(0, "exit 1"), ())
+
+    def test_namespace(self):
+        self.assertEqual(self.rights(1000, "exit 0")[:3], ("unshare", "-r", "env"))
+
+    def test_forbidden(self):
+        with self.assertRaises(OSError) as caught:
+            self.rights(1000, f"echo '{FORBIDDEN}' >&2; exit 1")
+        text = str(caught.exception)
+        self.assertTrue(text.startswith(FORBIDDEN), text)
+        self.assertIn("sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0", text)
+        self.assertNotIn("\n", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
