@@ -151,6 +151,16 @@ static uint32_t local_wrap(char **words, char *tool, char *cable)
 	return cnt;
 }
 
+/* Asked before an end starts, which could only break off. */
+static int local_rights(void)
+{
+	if (geteuid() == 0 || system("unshare -r true 2>/dev/null") == 0)
+		return 0;
+	return spw_err(EPERM, "unshare -r makes no user namespace, which software devices need "
+			      "unless you are root; on Ubuntu 24.04: sudo sysctl "
+			      "kernel.apparmor_restrict_unprivileged_userns=0");
+}
+
 /* argv's own words follow, so every option of the user holds for the client. */
 static int second_half(char **words, uint32_t cnt, char *host, const char *secret, char **argv)
 {
@@ -178,9 +188,10 @@ int perf_local(const struct perf_args *args, char **argv)
 	struct spw_oob_secret unused;
 	uint32_t cnt;
 	uint16_t port = 0;
-	int in, rc = secret_make(secret, &unused);
+	int in, rc = local_rights();
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
+	rc = rc < 0 ? rc : secret_make(secret, &unused);
 	if (rc < 0 || len <= 0)
 		return rc ? rc : spw_err(EIO, "/proc/self/exe: %s", strerror(errno));
 	self[len] = '\0';

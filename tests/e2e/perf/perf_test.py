@@ -299,6 +299,23 @@ def test_too_large():
     check("failed: " in done.stdout, done.stdout)
 
 
+def test_no_namespace():
+    """An ordinary user who may make no user namespace: one line with what allows it."""
+    spwtest.need_root()
+    spwtest.need("setpriv")
+    with tempfile.TemporaryDirectory(prefix="spinwire-", dir="/var/tmp") as folder:
+        program, unshare = shutil.copy(PERF, folder), os.path.join(folder, "unshare")
+        with open(unshare, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 1\n")
+        for path in (folder, unshare):
+            os.chmod(path, 0o755)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program], cwd="/",
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+                              env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+    equal((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stdout + done.stderr)
+    check("sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0" in done.stderr, done.stderr)
+
+
 def test_memlock():
     """A limit of 64 KiB on locked memory: one line with the remedy, and TCP goes on. Root is exempt: both ends run as
     nobody."""
