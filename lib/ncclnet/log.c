@@ -5,7 +5,7 @@
  * warnings then go to stderr: a user learns without any variable why a connection ended, or why
  * NCCL is about to use sockets.
  *
- *   lib/*: spw_info, spw_warn ─► nnet_log_sink ─┬─ information ─► NCCL's logger (NCCL_DEBUG=INFO)
+ *   lib: spw_info, spw_warn ───► nnet_log_sink ─┬─ information ─► NCCL's logger (NCCL_DEBUG=INFO)
  *                                               └─ warning ─┬─ NCCL_DEBUG set ─► NCCL's logger
  *                                                           └─ not set ────────► stderr
  *
