@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,11 +79,16 @@ static int local_other_start(char *const *argv, const char *where, const char *s
 	ssize_t len = (ssize_t)strlen(secret);
 	struct perf_child child;
 	int rc = perf_child_start(argv, &child);
+	void (*on_pipe)(int);
+	bool sent;
 
 	if (rc < 0)
 		return rc;
 	*in_out = child.in;
-	if (write(child.in, secret, (size_t)len) != len)
+	on_pipe = signal(SIGPIPE, SIG_IGN); /* of an end that has ended, which port_read reports */
+	sent = write(child.in, secret, (size_t)len) == len || errno == EPIPE;
+	signal(SIGPIPE, on_pipe);
+	if (!sent)
 		return spw_err(EIO, "%s: %s", argv[0], strerror(errno));
 	rc = port_read(&child, where, port_out);
 	close(child.out);

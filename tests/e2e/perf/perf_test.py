@@ -299,6 +299,20 @@ def test_too_large():
     check("failed: " in done.stdout, done.stdout)
 
 
+def test_ssh_ends():
+    """An ssh that ends before it has read anything: one line, not SIGPIPE."""
+    with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
+        ssh = os.path.join(folder, "ssh")
+        with open(ssh, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 255\n")
+        os.chmod(ssh, 0o755)
+        for _ in range(8):
+            done = subprocess.run([PERF, "--ssh", "spark-2"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=60, check=False, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+            equal((done.returncode, done.stdout), (2, ""), done.stderr)
+            check("spark-2: the other end did not start" in done.stderr, done.stderr)
+
+
 def test_no_namespace():
     """An ordinary user who may make no user namespace: one line with what allows it."""
     spwtest.need_root()
