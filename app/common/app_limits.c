@@ -239,6 +239,7 @@ int app_limits_check(const struct app_eal *eal)
 	struct sets sets = {0};
 	int rc = files_check();
 
+	rc = rc < 0 ? rc : proc_type_check(eal);
 	rc = rc < 0 ? rc : eal_cores(eal, &sets);
 	return rc < 0 ? rc : cores_check(sets.core, "-l, --lcores");
 }

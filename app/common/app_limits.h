@@ -17,8 +17,9 @@
  */
 int app_limits_args(const struct app_eal *eal);
 
-/* Purpose: raises the soft limit of open files if it is low, and compares the cores of -l, --lcores
- *   and -c with those on which the kernel lets this process run.
+/* Purpose: app_limits_args again, for programs that do not call it and for cores that were chosen;
+ *   raises the soft limit of open files if it is low, and compares the cores of -l, --lcores and -c
+ *   with those on which the kernel lets this process run.
  * Thread: setup, before app_eal_start's rte_eal_init.
  * Errors: -EINVAL as app_limits_args; -ENOENT a core is out of reach; -EMFILE the hard limit of
  *   open files is too low.
