@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What the report derives: the knee, joined frames, the idle machine's floor; and scales, ticks and labels."""
+import math
 import os
 import random
 import re
@@ -172,6 +173,44 @@ class Floor(unittest.TestCase):
         self.assertEqual(data.host_floor([None, None], (99.9,)), {})
 
 
+def oklab(colour):
+    """Coordinates in which a distance of 0.02 is just seen."""
+    r, g, b = linear(colour)
+    l, m, s = ((x * r + y * g + z * b) ** (1 / 3) for x, y, z in
+               ((.41222, .53633, .05145), (.21190, .68070, .10740), (.08830, .28172, .62998)))
+    return (.21045 * l + .79362 * m - .00407 * s, 1.97800 * l - 2.42859 * m + .45059 * s,
+            .02590 * l + .78277 * m - .80868 * s)
+
+
+def linear(colour):
+    """Red, green and blue of "#rrggbb" as shares of light."""
+    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+
+
+class Colours(unittest.TestCase):
+    def themes(self):
+        """[{name: colour}]: light, then dark."""
+        with open(os.path.join(os.path.dirname(charts.__file__), "report.css"), encoding="utf-8") as file:
+            blocks = re.findall(r":root \{(.*?)\}", file.read(), re.S)
+        return [dict(re.findall(r"--(\w+): (#[0-9a-f]{3,6});", block)) for block in blocks]
+
+    def test_no_two_parts_of_a_chart_look_alike(self):
+        for theme in self.themes():
+            for classes in (charts.PLACE_CLASS, charts.CAUSE_CLASS, charts.STAGE_CLASS):
+                self.assertEqual(len(set(classes.values())), len(classes), classes)
+                at = {key: oklab(theme[cls]) for key, cls in classes.items()}
+                near = min((math.dist(at[a], at[b]), a, b) for a in at for b in at if a < b)
+                self.assertGreater(near[0], 0.05, near)
+
+    def test_every_part_stands_out_from_the_page(self):
+        for theme, page_light in zip(self.themes(), (1.0, 0.0093)):
+            for cls in {*charts.PLACE_CLASS.values(), *charts.CAUSE_CLASS.values()} - {"s9"}:
+                light = sum(w * c for w, c in zip((.2126, .7152, .0722), linear(theme[cls])))
+                dim, bright = sorted((light, page_light))
+                self.assertGreater((bright + 0.05) / (dim + 0.05), 3, cls)
+
+
 class Drawing(unittest.TestCase):
     def test_numbers(self):
         self.assertEqual([svg.time_ns(v) for v in (0, 7, 999.6, 1234, 12.5e6, 3e9)],
@@ -206,6 +245,12 @@ class Drawing(unittest.TestCase):
         widths = [float(w) for w in re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"',
                                                charts.worst(900, frames, "t"))]
         self.assertAlmostEqual(widths[0] / widths[1], 100, delta=12)
+
+    def test_each_part_of_a_bar_has_its_number(self):
+        parts = {"poll_gap": 0.6, "wire": 0.3, spwjoin.UNKNOWN: 0.1}
+        drawn = charts.shares(900, [("1 M", parts)], list(parts), charts.CAUSE_CLASS, "t", "x")
+        self.assertEqual(re.findall(r'class="(inbar[ a-z]*)">(\d+ %)<', drawn),
+                         [("inbar", "60 %"), ("inbar", "30 %"), ("inbar pale", "10 %")])
 
     def test_a_busy_machine_is_reported_first(self):
         probe = {"rows": [{"case": "core 1", "metric": "taken by gaps over 1 us", "median": 5.1}]}

@@ -6,18 +6,14 @@ from spwreport import data, svg
 from spwreport.svg import esc
 
 SHAPES = {"p50": "circle", "p99": "square", "p999": "triangle", "p9999": "diamond"}
-STAGE_CLASS = {"nic_polled": "s8", "polled_pushed": "s2", "pushed_start": "s3", "start_end": "s4", "end_reaped": "s5",
-               "reaped_sent": "s6",
-               "polled_sent": "s1", "nic_start": "s7", "nic_sent": "s0"}
-PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "sent_out": "q3", "wire_out": "sw", "in": "q6",
-               "back": "q6", "sent_by": "q6", "beyond": "s9",
-               "wire_back": "sw", "peer_in": "q3", "peer_polled": "s7", "echo": "s7"}
-CAUSE_CLASS = {"poll_gap": "s8", "port_late": "s5", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3",
-               "exec_late": "s7",
-               "gpu_sliced": "q6", "relaunched": "q1", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6",
-               "cpu_quota": "s1",
-               "sender_late": "s0", "sender_behind": "s7", "peer_late": "q3", "nic_late": "q6", "port_full": "q1",
-               "wire": "sw", spwjoin.UNKNOWN: "s9"}
+PALE = ("idle", "s9")  # what stands in a bar of these is written in ink
+# One colour each, in both charts that split a round trip; what has no owner is grey. Some places of one owner differ in
+# which stamp ends them, and each run has one of them.
+PLACE_CLASS = {**{key: f"k{i}" for i, (key, *_) in enumerate(spwjoin.PLACES)}, "beyond": "s9"}
+CAUSE_CLASS = {**{cause: f"k{i}" for i, cause in enumerate(spwjoin.TEXTS)}, spwjoin.UNKNOWN: "s9"}
+STAGE_CLASS = {**{key: PLACE_CLASS[key] for key in spwjoin.PARTS},
+               **{key: PLACE_CLASS[of] for key, of in (("polled_sent", "due"), ("nic_start", "out"),
+                                                       ("nic_sent", "in"))}}
 PLACE_NAME = {key: name for key, name, *_ in spwjoin.PLACES}
 
 
@@ -189,7 +185,7 @@ def stage_lines(step):
         lines.append((row["stage"], STAGE_CLASS.get(row["stage"], "s9"), points, lost, row["count"]))
     late = step["gen"]["schedule_error"] if step.get("gen") else None
     if late and late.get("spectrum"):
-        lines.append(("due to handed", "q3 dash", data.spectrum(late)[0], None, late["count"]))
+        lines.append(("due to handed", f"{PLACE_CLASS['send']} dash", data.spectrum(late)[0], None, late["count"]))
     trip = step["gen"]["round_trip"] if step.get("gen") else None
     if trip and trip["count"]:
         points, lost = data.spectrum(trip, data.missing(step["gen"]))
@@ -267,8 +263,9 @@ def shares(width, rows, keys, classes, title, x_label):
             x, end = plot.x(at), plot.x(at + share)
             plot.rect(x, y, end - x - (0.7 if end - x > 2 else 0), bar, f"bar {classes[key]}",
                       f"{name}/s, {key.replace('_', ' ')}: {share:.1f} %")
-            if end - x > (46 if narrow else 40) and key != keys[0]:
-                plot.text((x + end) / 2, y + 14, f"{share:.0f} %", "middle", "inbar")
+            if end - x > (46 if narrow else 40):
+                plot.text((x + end) / 2, y + 14, f"{share:.0f} %", "middle",
+                          "inbar pale" if classes[key] in PALE else "inbar")
             at += share
     return plot.svg()
 
