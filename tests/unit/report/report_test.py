@@ -51,6 +51,31 @@ class Knee(unittest.TestCase):
         self.assertIsNone(data.knee([step(1e6, 2000)]))
 
 
+    def test_no_knee_is_claimed_from_noise(self):
+        """p99 that falls over the load to less than a third is the machine's, not the path's."""
+        def over_load(*p99):
+            return [step((i + 1) * 1e5, ns, lost=500 * (ns == "lost")) for i, ns in enumerate(p99)]
+        ms = 1e6
+        noise = over_load(212 * ms, 6 * ms, 66 * ms, 10 * ms, 62 * ms)
+        self.assertIsNone(data.knee(noise))
+        self.assertEqual(data.fall(noise), (noise[0], noise[1]))
+        self.assertEqual(data.fall(noise[::-1]), (noise[0], noise[1]))  # the order of measuring is none
+        self.assertIsNone(data.knee(over_load(2000, "lost", 2500)))
+        for falls, ok in (((3000, 1000, 1000), True), ((3010, 1000, 1000), False), ((2000, 9000, 2900), False)):
+            steps = over_load(*falls)
+            self.assertIs(data.knee(steps), steps[-1] if ok else None, falls)
+        steps = over_load(2000, 2500, 90000, "lost", "lost")
+        self.assertIs(data.knee(steps), steps[1])
+
+    def test_the_page_gives_the_reason_for_no_knee(self):
+        noise = [step(1e5, 212_000_000), step(2e5, 6_000_000), step(3e5, 66_000_000)]
+        text = page.html(record(noise))
+        for part in ("<b>no knee</b>", "not monotone", "212 ms at 100 k to 6 ms at 200 k", "the machine was busy"):
+            self.assertIn(part, text)
+        self.assertNotIn("at the knee", text)
+        self.assertNotIn("no knee", page.html(record([step(1e6, 2000), step(2e6, 2500)])))
+
+
 def leg(place, ns, **causes):
     return {"place": place, "from_ns": 0, "ns": ns, "causes": causes}
 

@@ -45,6 +45,11 @@ def _largest(step):
     return where.by_cause(step["where"])[0] if (step.get("where") or {}).get("frames") else None
 
 
+def _p99_at(step):
+    ns = data.value(step, "p99")
+    return f"{'lost' if ns == 'lost' else svg.time_ns(ns)} at {svg.rate(step['offered_fps'])}"
+
+
 def lines(record, good, knee):
     """[text]"""
     out = []
@@ -54,6 +59,11 @@ def lines(record, good, knee):
         out.append("Do not take these times for spinwire's: source, loop and two software NICs take turns on too few "
                    "cores. With a core for each "
                    "(four) the same command measures the path.")
+    fallen = data.fall(good)
+    if fallen:
+        out.append(f"Measure again on a quiet machine. No knee: p99 is not monotone, it falls from "
+                   f"{_p99_at(fallen[0])} to {_p99_at(fallen[1])} frames/s. No path becomes faster under more load: the machine "
+                   f"was busy.")
     if knee:
         out.append(f"Load this path with at most {svg.rate(knee['offered_fps'])} frames/s, its knee: beyond it p99 is "
                    f"above three times the best, or frames are missing.")

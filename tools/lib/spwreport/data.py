@@ -6,7 +6,7 @@ import re
 
 POINTS = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p999", 99.9), ("p9999", 99.99)]
 CURVES = [("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("p9999", "p99.99")]
-KNEE_P99 = 3.0       # a knee is no higher than this many times the best p99
+KNEE_P99 = 3.0       # a knee is no higher than this many times the best p99, and no lower load is than a higher one
 KNEE_MISSING = 0.001  # nor is more of its load missing
 
 def good(step):
@@ -29,14 +29,33 @@ def echoed_fps(gen):
 
 # ---- the knee ----------------------------------------------------------------------------------------
 
+def _p99_by_load(steps):
+    """[(step, p99)] by rising load; a p99 among lost frames is longer than any."""
+    known = [(s, value(s, "p99")) for s in steps if good(s)]
+    return [(s, math.inf if ns == "lost" else ns) for s, ns in sorted(known, key=lambda row: row[0]["offered_fps"])
+            if ns == "lost" or isinstance(ns, (int, float))]
+
+
+def fall(steps):
+    """(step, step of a higher load) between which p99 falls the most, if to less than one part in KNEE_P99; else None.
+    No path becomes that much faster under more load: something else was slow at the lower one."""
+    worst, most, out = None, KNEE_P99, None
+    for step, ns in _p99_by_load(steps):
+        if worst and math.isfinite(ns) and worst[1] > most * ns:
+            most, out = worst[1] / ns if ns else math.inf, (worst[0], step)
+        if not worst or ns > worst[1]:
+            worst = step, ns
+    return out
+
+
 def knee(steps):
     """The good step of the highest load that still holds the best p99 (times KNEE_P99) and its frames; None without
-    one."""
-    ok = [s for s in steps if good(s) and isinstance(value(s, "p99"), (int, float))]
-    if len(ok) < 2:
+    one, and where p99 falls over the load: what is measured then is not the path."""
+    ok = [(s, ns) for s, ns in _p99_by_load(steps) if math.isfinite(ns)]
+    if len(ok) < 2 or fall(steps):
         return None
-    best = min(value(s, "p99") for s in ok)
-    held = [s for s in ok if value(s, "p99") <= KNEE_P99 * best and missing(s["gen"]) <= KNEE_MISSING]
+    best = min(ns for _, ns in ok)
+    held = [s for s, ns in ok if ns <= KNEE_P99 * best and missing(s["gen"]) <= KNEE_MISSING]
     return max(held, key=lambda s: s["offered_fps"], default=None)
 
 

@@ -63,6 +63,8 @@ def _tiles(record, good, knee):
     if knee:
         tiles.append((svg.rate(knee["offered_fps"]),
                       "frames/s at the knee: p99 within 3 times its best, at most 0.1 % missing"))
+    elif data.fall(good):
+        tiles.append(("no knee", "p99 is not monotone over the load: the machine was busy"))
     at = knee or min(good, key=lambda s: data.missing(s["gen"]), default=None)
     where = "at the knee" if knee else f"at {load_name(at)} frames/s" if at else ""
     for point, name in data.CURVES if at else []:
