@@ -62,8 +62,8 @@ def lines(record, good, knee):
     fallen = data.fall(good)
     if fallen:
         out.append(f"Measure again on a quiet machine. No knee: p99 is not monotone, it falls from "
-                   f"{_p99_at(fallen[0])} to {_p99_at(fallen[1])} frames/s. No path becomes faster under more load: the machine "
-                   f"was busy.")
+                   f"{_p99_at(fallen[0])} to {_p99_at(fallen[1])} frames/s. No path becomes faster under more load: "
+                   f"the machine was busy.")
     if knee:
         out.append(f"Load this path with at most {svg.rate(knee['offered_fps'])} frames/s, its knee: beyond it p99 is "
                    f"above three times the best, or frames are missing.")
