@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What the report derives: the knee, joined frames, the idle machine's floor; and scales, ticks and labels."""
+import html
 import math
 import os
 import random
 import re
 import sys
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
 import spwjoin  # noqa: E402
@@ -141,9 +143,19 @@ class Where(unittest.TestCase):
         got, idle = self.both(), self.both(frames=0)
         self.assertEqual(advice.lines(record([got]), [got], None)[0][:53],
                          "Begin with handler_slow, 49 % of slow round trips' ti")
-        self.assertIn("tools/run --explain 3:7.", advice.lines(record([got]), [got], None)[1])
+        self.assertIn("tools/run --explain 3:7", advice.lines(record([got]), [got], None)[1])
         self.assertIn(advice.REMEDY["handler_slow"], advice.lines(record([got, got]), [got, got], got)[1])
         self.assertIn("No round trip was slow", advice.lines(record([idle]), [idle], None)[0])
+
+    def test_the_command_to_repeat_is_whole(self):
+        """Named as it is installed, with the folder that the report is in."""
+        got = self.both()
+        self.assertIn("tools/run --out '/tmp/a b' --explain 3:7", html.unescape(page.html(record([got]), "/tmp/a b")))
+        with unittest.mock.patch("spwlab.INSTALLED", True):
+            last = advice.lines(record([got]), [got], None, "/tmp/x")[-1]
+        self.assertIn(": spinwire-run --out /tmp/x --explain 3:7", last)
+        self.assertNotIn("tools/", last)
+        self.assertNotIn("--explain", page.html(record([got, {**got, "gen": None}])))  # not of the first step alone
 
     def test_every_cause_has_a_remedy_and_a_meaning(self):
         names = set()

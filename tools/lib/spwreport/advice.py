@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a reader should do, from what was measured: a few sentences, the most important first."""
+import os
+import shlex
+
 import spwjoin
+import spwlab
 from spwreport import data, svg, where
 
 BUSY_PERCENT = 5  # of a core that only spins
@@ -50,8 +54,15 @@ def _p99_at(step):
     return f"{'lost' if ns == 'lost' else svg.time_ns(ns)} at {svg.rate(step['offered_fps'])}"
 
 
-def lines(record, good, knee):
-    """[text]"""
+def _explain(one, folder):
+    """The command that prints one frame's way, as this installation names it. folder: where the report is, or ""."""
+    program = "spinwire-run" if spwlab.INSTALLED else "tools/run"
+    where_to = ["--out", os.path.abspath(folder)] if folder else []
+    return shlex.join([program, *where_to, "--explain", f"{one['flow']}:{one['seq']}"])
+
+
+def lines(record, good, knee, folder=""):
+    """[text]; folder: where the report is."""
     out = []
     if busy(record):
         out.append("Stop what else runs on this machine and measure again: these tails are mostly the machine's.")
@@ -74,7 +85,6 @@ def lines(record, good, knee):
                    f"time{' at the knee' if knee else ''}: {REMEDY[got[0]]}.")
     elif step and step.get("where") and not step["where"].get("fault"):
         out.append("No round trip was slow at this load: raise it (--rate), or lower spinwire-gen's --slow-threshold.")
-    if got and len(good) == 1 and step["where"]["worst"]:
-        one = step["where"]["worst"][0]
-        out.append(f"See where the slowest frame was: tools/run --explain {one['flow']}:{one['seq']}.")
+    if got and len(record["steps"]) == 1 and step["where"]["worst"]:
+        out.append(f"See where the slowest frame was: {_explain(step['where']['worst'][0], folder)}")
     return out

@@ -84,7 +84,7 @@ def finish(record, folder, say):
     begin = time.monotonic()
     path = os.path.join(folder, "report.html")
     kept = _write(os.path.join(folder, "profile.json"), json.dumps(record), say)
-    done = _write(path, page.html(record), say)
+    done = _write(path, page.html(record, folder), say)
     if done:
         say(f"report: {os.path.abspath(path)} ({os.path.getsize(path) / 1024:.0f} KiB, written in "
             f"{time.monotonic() - begin:.1f} s)")
@@ -98,7 +98,7 @@ def render(folder, say):
     if record.get("schema") != "spinwire.profile/1":
         raise RuntimeError(f"{folder}/profile.json is no spinwire.profile/1")
     path = os.path.join(folder, "report.html")
-    if not _write(path, page.html(record), say):
+    if not _write(path, page.html(record, folder), say):
         return 2
     say(f"report: {os.path.abspath(path)}")
     return 0

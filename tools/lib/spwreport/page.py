@@ -126,8 +126,8 @@ def _faults(record):
     return '<ul class="faults">' + "".join(f"<li>{esc(f)}</li>" for f in faults) + "</ul>" if faults else ""
 
 
-def _advice(record, good, knee):
-    rows = advice.lines(record, good, knee)
+def _advice(record, good, knee, folder):
+    rows = advice.lines(record, good, knee, folder)
     return "<h2>What to do</h2><ol>" + "".join(f"<li>{esc(row)}</li>" for row in rows) + "</ol>" if rows else ""
 
 
@@ -420,8 +420,8 @@ def _nics(record):
 
 # ---- the page --------------------------------------------------------------------------------------------
 
-def html(record):
-    """The page as text."""
+def html(record, folder=""):
+    """The page as text; folder: where it will be, for commands that it shows."""
     svg.Plot.serial = 0
     good = [s for s in record["steps"] if data.good(s)]
     knee = data.knee(good)
@@ -430,7 +430,7 @@ def html(record):
     body = [f"<h1>spinwire: {esc(record['title'].lower())}</h1><p class=sub>{_nics(record)}{esc(record['begun'])} · "
             f"{esc(frames)} · "
             f"{esc(dict(record['machine']).get('processor', ''))}</p>", _faults(record), _tiles(record, good, knee),
-            _advice(record, good, knee)]
+            _advice(record, good, knee, folder)]
     if good:
         body.append(f"<p>{_balance(good)}{_late(good)}{_floor_text(floor)}</p>")
         body += [_knee_section(good, knee, floor, (record["carries"] or {}).get("probes", [])), _where_section(good),
