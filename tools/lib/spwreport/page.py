@@ -49,6 +49,13 @@ def time_or(value):
     return svg.time_ns(value) if isinstance(value, (int, float)) else value
 
 
+def facts(tiles):
+    """[(figure, what it is)]: what stands on top in large."""
+    return '<div class="facts">' + "".join(f"<div><b{' class=lost' if big == 'lost' else ''}>{esc(big)}</b><span>"
+                                           f"{esc(small)}</span></div>"
+                                           for big, small in tiles) + "</div>"
+
+
 def load_name(step):
     share = f" ({100 * step['share']:.0f} %)" if step.get("share") else ""
     return f"{svg.rate(step['offered_fps'])}{share}".replace(" ", "\u00a0")
@@ -70,9 +77,7 @@ def _tiles(record, good, knee):
     for point, name in data.CURVES if at else []:
         got = data.value(at, point)
         tiles.append((time_or(got) if got is not None else "too few", f"{name} of the round trip {where}"))
-    return '<div class="facts">' + "".join(f"<div><b{' class=lost' if big == 'lost' else ''}>{esc(big)}</b><span>"
-                                           f"{esc(small)}</span></div>"
-                                           for big, small in tiles) + "</div>"
+    return facts(tiles)
 
 
 def _balance(good):

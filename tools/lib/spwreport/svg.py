@@ -102,11 +102,12 @@ class Log:
 
 
 def decades(values):
-    """(low, high) that hold all values, on 1-2-5 borders."""
+    """(low, high) that hold all values, which are positive, on 1-2-5 borders."""
     low, high = min(values), max(values)
-    borders = [m * 10.0 ** e for e in range(-2, 13) for m in (1, 2, 5)]
-    return (max([b for b in borders if b <= low] or [borders[0]]),
-            min([b for b in borders if b >= high] or [borders[-1]]))
+    borders = [m * 10.0 ** e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+               for m in (1, 2, 5)]
+    low, high = max(b for b in borders if b <= low * 1.000001), min(b for b in borders if b >= high * 0.999999)
+    return low, high if high > low else 2 * high
 
 
 # ---- the drawing -------------------------------------------------------------------------------------
