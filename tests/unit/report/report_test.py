@@ -276,6 +276,21 @@ class Drawing(unittest.TestCase):
         self.assertIn("among the lost frames", text)
         self.assertNotIn("nan", text.lower().replace("nanosecond", ""))
 
+    def test_no_text_of_a_scale_runs_off_the_drawing(self):
+        plot = svg.Plot(370, 200, "t", "d")
+        plot.x, plot.y = svg.Log(1, 1e5, plot.x0, plot.x1), svg.Linear(0, 1, plot.y0, plot.y1)
+        plot.x_ticks([(1e5, "99.999 999")], "x")
+        plot.y_ticks([(1, "a hundred million")], "y")
+        half = svg.text_px("99.999 999") / 2
+        at = [float(x) for x in re.findall(r'<text x="(-?[\d.]+)"', plot.svg())]
+        self.assertTrue(at[0] + half <= 370 and min(at) >= 0, at)
+
+    def test_a_cell_carries_the_name_of_its_column(self):
+        """On a narrow screen the style sheet writes it above the value."""
+        got = page.table(["load", "p99 & \"more\"", "max"], [["1 M", "lost", None]])
+        self.assertEqual(html.unescape("".join(re.findall(r'<td(.*?)>', got))),
+                         ' data-name="load" class=lost data-name="p99 & "more"" data-name="max"')
+
     def test_bars_have_one_scale(self):
         """A frame far longer than the rest makes the others short, as they are."""
         frames = [{"name": "f", "cause": "c", "whole_ns": ns, "parts": [("echo", ns)]} for ns in (500e6, 5e6)]

@@ -25,20 +25,19 @@ def figure(draw, legend="", narrow=""):
             f'class="narrow">{draw(NARROW)}{narrow}</div>{legend}</figure>')
 
 
-def cell(value):
-    if value == "lost":
-        return '<td class="lost">lost</td>'
-    return (f"<td{' class=long' if len(str(value)) > LONG_CELL else ''}>{'&ndash;' if value is None else esc(value)}</"
-            f"td>")
+def cell(value, name=""):
+    """name: of its column, which stands above the value where the columns have no room beside each other."""
+    cls = "lost" if value == "lost" else "long" if len(str(value)) > LONG_CELL else ""
+    return (f'<td{f" class={cls}" if cls else ""}{f" data-name={chr(34)}{esc(name)}{chr(34)}" if name else ""}>'
+            f"{'&ndash;' if value is None else esc(value)}</td>")
 
 
 def table(head, rows, marked=()):
     """rows: lists of texts, None or "lost"; marked: indices of rows that stand out."""
-    out = "".join(f"<tr{' class=at' if i in marked else ''}>{''.join(map(cell, row))}</tr>"
+    out = "".join(f"<tr{' class=at' if i in marked else ''}>{''.join(map(cell, row, head))}</tr>"
                   for i, row in enumerate(rows))
-    return (f'<div class="scroll"><table><thead><tr>{"".join(f"<th scope=col>{esc(h)}</th>" for h in head)}</tr></'
-            f'thead>'
-            f"<tbody>{out}</tbody></table></div>")
+    names = "".join(f"<th scope=col>{esc(name)}</th>" for name in head).replace("\u00a0(", " (")  # in two lines
+    return f'<div class="scroll"><table><thead><tr>{names}</tr></thead><tbody>{out}</tbody></table></div>'
 
 
 def folded(title, inner):

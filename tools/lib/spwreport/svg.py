@@ -166,10 +166,11 @@ class Plot:
         free_from = -1e9
         for value, text in ticks:
             at, half = self.x(value), text_px(text) / 2
+            middle = min(at, self.width - half)  # the last one ends within the drawing
             self.line(at, self.y0, at, self.y1 if grid else self.y0 + 4, "grid" if grid else "axis")
-            if at - half >= free_from:
-                self.text(at, self.y0 + 18, text, "middle", "tick")
-                free_from = at + half + 8
+            if middle - half >= free_from:
+                self.text(middle, self.y0 + 18, text, "middle", "tick")
+                free_from = middle + half + 8
         self.line(self.x0, self.y0, self.x1, self.y0, "axis")
         self.text((self.x0 + self.x1) / 2, self.y0 + 38, label, "middle", "label")
 
@@ -178,7 +179,8 @@ class Plot:
             at = self.y(value)
             self.line(self.x0, at, self.x1, at, "grid")
             self.text(self.x0 - 8, at + 4, text, "end", "tick")
-        self.text(self.x0 - 8 - max([text_px(text) for _, text in ticks] or [0]), self.y1 - 10, label, "start", "label")
+        widest = max([text_px(text) for _, text in ticks] or [0])
+        self.text(max(0, self.x0 - 8 - widest), self.y1 - 10, label, "start", "label")
 
     def svg(self):
         return (f'<svg viewBox="0 0 {self.width} {num(self.height)}" width="{self.width}" height="{num(self.height)}" '
