@@ -169,6 +169,18 @@ class Where(unittest.TestCase):
         self.assertTrue(len(names) > 10 and names <= set(advice.REMEDY), names - set(advice.REMEDY))
         self.assertEqual(set(spwjoin.TEXTS), set(advice.REMEDY))
 
+    def test_every_stage_has_a_gloss(self):
+        """What it is from and to stands beside its name, wide and narrow, and in the list of words."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "lib", "rec",
+                               "spw_stage.h"), encoding="utf-8") as file:
+            names = re.findall(r"X\(P, (\w+),", re.search(r"SPW_STAGE_LIST\(.*?\n\n", file.read(), re.S)[0])
+        self.assertEqual(set(names) - set(charts.STAGE_TEXT), set())
+        self.assertGreater(len(names), 8)
+        row = {"stage": "polled_sent", "count": 100, "uncertainty_ns": 3, "spectrum": [[50.0, 1000], [100.0, 3000]]}
+        text = html.unescape(page.html(record([step(1e6, 2000, spinwire={"latency": [row]})])))
+        self.assertIn('polled_sent<span class="gloss">: polled to sent or recycled', text)
+        self.assertIn("<td>nic_sent</td><td class=wrap>the NIC's stamp to sent or recycled", text)
+
     def test_time_beyond_spinwire_is_shaded(self):
         trip = {"count": 100, "spectrum": [[50.0, 7000], [99.0, 9000], [100.0, 9900]]}
         row = {"stage": "nic_sent", "count": 100, "spectrum": [[50.0, 1000], [99.0, 2000], [100.0, 3000]]}

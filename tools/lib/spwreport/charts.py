@@ -14,6 +14,10 @@ CAUSE_CLASS = {**{cause: f"k{i}" for i, cause in enumerate(spwjoin.TEXTS)}, spwj
 STAGE_CLASS = {**{key: PLACE_CLASS[key] for key in spwjoin.PARTS},
                **{key: PLACE_CLASS[of] for key, of in (("polled_sent", "due"), ("nic_start", "out"),
                                                        ("nic_sent", "in"))}}
+STAGE_TEXT = {**{key: hint for key, _, hint, _ in spwjoin.PLACES if key in spwjoin.PARTS},
+              "polled_sent": "polled to sent or recycled: spinwire's own time",
+              "nic_start": "the NIC's stamp to executor start", "nic_sent": "the NIC's stamp to sent or recycled",
+              "due to handed": "due to handed to the source's NIC", "round trip": "due to back at the source"}
 PLACE_NAME = {key: name for key, name, *_ in spwjoin.PLACES}
 
 
@@ -302,8 +306,10 @@ def jitter(width, before, after):
 
 
 def legend(items):
-    """[(class, name, hint)] as HTML."""
-    return '<ul class="legend">' + "".join(
-        f'<li title="{esc(hint)}"><svg width="14" height="12" aria-hidden="true"><rect x="0" y="1" width="12" '
-        f'height="10" '
-        f'class="bar {cls}"/></svg>{esc(name)}</li>' for cls, name, hint in items) + "</ul>"
+    """[(class, name, hint)] as HTML; a stage has what it is from and to beside it."""
+    out = []
+    for cls, name, hint in items:
+        gloss = f'<span class="gloss">: {esc(STAGE_TEXT[name])}</span>' if name in STAGE_TEXT else ""
+        out.append(f'<li title="{esc(hint)}"><svg width="14" height="12" aria-hidden="true"><rect x="0" y="1" '
+                   f'width="12" height="10" class="bar {cls}"/></svg>{esc(name)}{gloss}</li>')
+    return f'<ul class="legend">{"".join(out)}</ul>'

@@ -198,7 +198,7 @@ def _spectrum_section(good, knee):
             name = f"Stages at {load_name(step)} frames/s{', the knee' if step is knee else ''}"
             legend = charts.legend([(cls, label, "") for label, cls, *_ in lines])
             out.append(f"<h3>{esc(name)}</h3>" + figure(lambda w, n=name, l=lines: charts.spectra(w, n, l),
-                                                        narrow=legend)
+                                                        legend)
                        + folded("The numbers", _stage_table(step)))
     lines = charts.load_lines(good)
     if len(lines) > 1:
@@ -404,14 +404,16 @@ def document(title, body):
 
 
 def _glossary():
-    """Places and causes in one clause each, as they are called everywhere."""
+    """Places, stages and causes in one clause each, as they are called everywhere."""
     places = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{esc(hint)}; waits for {esc(spwjoin.WHO[who])}</td></tr>"
                      for _, name, hint, who in spwjoin.PLACES)
+    stages = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{esc(text)}</td></tr>"
+                     for name, text in charts.STAGE_TEXT.items() if name not in charts.PLACE_NAME)
     causes = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{esc(text)}</td></tr>"
                      for name, text in spwjoin.TEXTS.items())
-    return "<h2>Words</h2>" + folded("Places and causes",
-                                     f"<table><tbody>{places}{causes}</tbody></table><p>How each cause is proven: "
-                                     f"docs/050.</p>")
+    return "<h2>Words</h2>" + folded("Places, stages and causes",
+                                     f"<table><tbody>{places}{stages}{causes}</tbody></table>"
+                                     f"<p>How each cause is proven: docs/050.</p>")
 
 
 def _nics(record):
