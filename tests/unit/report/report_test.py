@@ -138,6 +138,12 @@ class Where(unittest.TestCase):
                      "the source&#x27;s loop: 3 µs from 2.00 s on"):
             self.assertIn(part, text)
 
+    def test_a_part_too_short_for_its_number_has_it_in_the_table(self):
+        """sender_late has 200 of 7900 ns: 2.5 %."""
+        text = html.unescape(re.sub(r"<[^>]*>", " ", page.html(record([self.both()]))))
+        self.assertIn("sender_late 2.5 %", " ".join(text.split()))
+        self.assertIn("source: not taken 2.5 %", " ".join(text.split()))
+
     def test_what_to_do(self):
         """The largest cause at the knee names the remedy; one load alone names the frame to look at."""
         got, idle = self.both(), self.both(frames=0)

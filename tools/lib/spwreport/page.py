@@ -264,6 +264,13 @@ def _regime_section(good):
                             legend=legend) + _held_table(good))
 
 
+def _share_table(name, rows, parts):
+    """Every share of some bars, also of the parts that are too short for their number. parts: [(key, name)]."""
+    return folded("The numbers", table([name, *(load for load, _ in rows)],
+                                       [[part, *(f"{100 * row.get(key, 0):.1f} %" for _, row in rows)]
+                                        for key, part in parts]))
+
+
 def _where_section(good):
     """Where slow round trips' time went: stacked bars by cause and by place, one a load."""
     got = [(s, s["where"]) for s in good if (s.get("where") or {}).get("frames")]
@@ -286,11 +293,13 @@ def _where_section(good):
             + figure(lambda w: charts.shares(w, causes, keys, charts.CAUSE_CLASS, "Slow round trips' time by cause",
                                              "share of their time, %"),
                      legend=charts.legend([(charts.CAUSE_CLASS[c], c, spwjoin.TEXTS.get(c, "")) for c in keys]))
+            + _share_table("cause", causes, [(c, c) for c in keys])
             + "<h3>By place, in the order of the way</h3>"
             + figure(lambda w: charts.shares(w, places, spots, charts.PLACE_CLASS, "Slow round trips' time by place",
                                              "share of their time, %"),
                      legend=charts.legend([(charts.PLACE_CLASS[p], charts.PLACE_NAME[p], hint)
                                            for p, _, hint, _ in spwjoin.PLACES if p in spots]))
+            + _share_table("place", places, [(p, charts.PLACE_NAME[p]) for p in spots])
             + table(head, rows))
 
 
