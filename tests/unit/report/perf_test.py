@@ -88,6 +88,7 @@ class Perf(unittest.TestCase):
         for line, part in zip(got, ("1 of 5 rows are not valid", "software ConnectX", "A: it reaches 70 %",
                                     "lost in M", "p99.9 of L, 64 B, is 18 times its p50"), strict=True):
             self.assertIn(part, line)
+        self.assertIn("lost in N", perf.advice(record(row("N", 64, p50="lost")))[0])  # not one has a percentile
         self.assertIn("<h2>What to do</h2><ol><li>Nothing stands out", text_of(*good))
 
 

@@ -69,6 +69,12 @@ class Knee(unittest.TestCase):
         steps = over_load(2000, 2500, 90000, "lost", "lost")
         self.assertIs(data.knee(steps), steps[1])
 
+    def test_a_knee_that_no_load_passed_may_lie_higher(self):
+        steps = [step(1e6, 2000), step(2e6, 2500), step(3e6, 9000)]
+        for measured, part in ((steps, "Load this path with at most 2 M"), (steps[:2], "Offer more than 2 M")):
+            self.assertIn(part, page.html(record(measured)))
+            self.assertEqual("no higher load was measured" in page.html(record(measured)), len(measured) == 2)
+
     def test_the_page_gives_the_reason_for_no_knee(self):
         noise = [step(1e5, 212_000_000), step(2e5, 6_000_000), step(3e5, 66_000_000)]
         text = page.html(record(noise))

@@ -75,7 +75,10 @@ def lines(record, good, knee, folder=""):
         out.append(f"Measure again on a quiet machine. No knee: p99 is not monotone, it falls from "
                    f"{_p99_at(fallen[0])} to {_p99_at(fallen[1])} frames/s. No path becomes faster under more load: "
                    f"the machine was busy.")
-    if knee:
+    if knee and not data.passed(good, knee):
+        out.append(f"Offer more than {svg.rate(knee['offered_fps'])} frames/s: the highest load that was measured "
+                   f"still holds, so the knee may lie beyond it.")
+    elif knee:
         out.append(f"Load this path with at most {svg.rate(knee['offered_fps'])} frames/s, its knee: beyond it p99 is "
                    f"above three times the best, or frames are missing.")
     step = knee or (good[0] if good else None)

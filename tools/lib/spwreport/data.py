@@ -59,6 +59,11 @@ def knee(steps):
     return max(held, key=lambda s: s["offered_fps"], default=None)
 
 
+def passed(steps, knee_step):
+    """Whether a load beyond the knee was measured; without one the knee may lie higher."""
+    return any(s["offered_fps"] > knee_step["offered_fps"] for s in steps if good(s))
+
+
 # ---- spectra -----------------------------------------------------------------------------------------
 
 def spectrum(row, missing_share=0.0):

@@ -67,8 +67,9 @@ def _tiles(record, good, knee):
     if record["carries"] and record["carries"]["fps"]:
         tiles.append((svg.rate(record["carries"]["fps"]), "frames/s carried by the path: at most 1 % of them missing"))
     if knee:
+        which = "" if data.passed(good, knee) else " or below it (no higher load was measured)"
         tiles.append((svg.rate(knee["offered_fps"]),
-                      "frames/s at the knee: p99 within 3 times its best, at most 0.1 % missing"))
+                      f"frames/s at the knee{which}: p99 within 3 times its best, at most 0.1 % missing"))
     elif data.fall(good):
         tiles.append(("no knee", "p99 is not monotone over the load: the machine was busy"))
     at = knee or min(good, key=lambda s: data.missing(s["gen"]), default=None)

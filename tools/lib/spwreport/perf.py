@@ -185,7 +185,7 @@ def headline(record):
 def _far(row):
     """How many times its p50 a row's p99.9 is; 0 where there is none."""
     tail = row["latency"]["open"]["p999_ns"]
-    return tail / row["latency"]["open"]["p50_ns"] if isinstance(tail, (int, float)) else 0
+    return tail / max(row["latency"]["open"]["p50_ns"], 1) if isinstance(tail, (int, float)) else 0
 
 
 def advice(record):
@@ -201,7 +201,8 @@ def advice(record):
         out.append(f"Look for what limits {row['table']}: it reaches {100 * row['efficiency']:.0f} % of "
                    f"{svg.short(row['limit_gbps'])} Gb/s ({row['limit_by']}). spinwire-doctor, on both machines, names "
                    f"what is in the way.")
-    lost = {row["table"]: None for row in answered(record) if row["latency"]["lost"]}
+    lost = {row["table"]: None for row in record["rows"] if measured(row) and row["case"]["latency"]
+            and row["latency"]["lost"]}
     if lost:
         out.append(f"Send less, or find what drops: messages were lost in {'; '.join(lost)}. A percentile among them "
                    f"has no number.")
