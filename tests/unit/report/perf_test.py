@@ -61,9 +61,9 @@ class Perf(unittest.TestCase):
     def test_what_is_not_drawn_is_named_with_the_reason(self):
         text = text_of(row("A", 64, p50=5000), row("A", 128, p50=5000), row("B", 64, p50=5000, p99="lost"),
                        row("B", 1024, p50=5000, p99="lost"), row("C", 64, p50=5000, p99=None),
-                       row("D", 64, valid="failed"))
+                       row("D", 64, valid="failed"), row("E", 64, op="tcp"))
         self.assertIn("Not drawn: B (among the lost at 64 B, 1 KiB); C (too few messages at 64 B).", text)
-        self.assertIn("Not drawn: D (failed at 64 B).", text)
+        self.assertIn("Not drawn: D (failed at 64 B); E (over streams, in its table).", text)
         self.assertIn("<h3>D</h3><p class=lost>failed: W</p>", text)
 
     def test_one_size_is_a_point(self):

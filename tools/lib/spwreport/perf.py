@@ -77,7 +77,10 @@ def lines_of(record, latency, value):
     """([(title, class, points)], [(title, why points are missing)]) of the tables over sizes."""
     lines, left, colour = [], [], colours(record)
     for title, rows in tables(record):
-        rows = [row for row in rows if row["case"]["latency"] == latency and not is_stream(row)]
+        rows = [row for row in rows if row["case"]["latency"] == latency]
+        if rows and is_stream(rows[0]):
+            left.append((title, "over streams, in its table"))
+            continue
         points = [(row["case"]["bytes"], value(row)) for row in rows if measured(row)]
         points = [(x, y) for x, y in points if isinstance(y, (int, float)) and y > 0]
         if points:
