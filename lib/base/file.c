@@ -167,7 +167,8 @@ int spw_file_end(struct spw_file *file, int error)
 	return error ? file_refuse(file->path, error) : 0;
 }
 
-/* Goes the way of a run, and takes back what it made: rights of the folder are found too. */
+/* Creates the file beside the output as a run does, and removes it: this finds missing rights to
+ * the folder as well. */
 int spw_file_try(const char *path)
 {
 	struct spw_file file;
@@ -189,7 +190,7 @@ int spw_file_try(const char *path)
 	return 0;
 }
 
-/* All or nothing for the caller: a short write is continued, a full disk ends it. */
+/* A short write is continued. After false a part of the bytes may stand in the file. */
 bool spw_file_put(int fd, const void *at, size_t bytes)
 {
 	const char *from = at;

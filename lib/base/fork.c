@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Counts forks in the child (spw_fork.h). lib/coll and lib/ncclnet compare the count with that of
- * their start: a process that was forked has the memory of an object, but neither its threads nor
- * its NIC. pthread_atfork cannot be undone, so the handler is installed once and only counts.
+ * Counts forks in the child (spw_fork.h). lib/coll compares the count with that when a group was
+ * opened, lib/ncclnet with 0: a child has the memory of an object, but neither its threads nor its
+ * NIC. pthread_atfork cannot be undone, so the handler is installed once and only counts.
  */
 #include <pthread.h>
 

@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Assert the layouts of hot structs, and of those that hardware, files or other processes share. */
 #ifdef __cplusplus
 #define SPW_ASSERT_SIZE(type, bytes) static_assert(sizeof(type) == (bytes), #type " size")
 #define SPW_ASSERT_OFFSET(type, field, off) \
 	static_assert(offsetof(type, field) == (off), #type "." #field)
 #else
-/* Layouts that hardware, files or other processes share are asserted with these. */
 #define SPW_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " size")
 #define SPW_ASSERT_OFFSET(type, field, off) \
 	_Static_assert(offsetof(type, field) == (off), #type "." #field)
@@ -38,7 +38,7 @@
 #define spw_likely(x)                __builtin_expect(!!(x), 1)
 #define spw_unlikely(x)              __builtin_expect(!!(x), 0)
 
-/* Arguments of these are evaluated twice: none may have a side effect. */
+/* SPW_MIN and SPW_MAX evaluate an argument twice: none may have a side effect. */
 #define SPW_ARRAY_CNT(a)                    (sizeof(a) / sizeof((a)[0]))
 #define SPW_MIN(a, b)                       ((a) < (b) ? (a) : (b))
 #define SPW_MAX(a, b)                       ((a) > (b) ? (a) : (b))
@@ -85,7 +85,7 @@ SPW_INLINE uint64_t spw_be64_to_cpu(spw_be64 x)
 {
 	return SPW_SWAP64((SPW_FORCE uint64_t)x);
 }
-/* Purpose: the reverse. Pure. */
+/* Purpose: a value of the CPU, in network order. Pure. */
 SPW_INLINE spw_be16 spw_cpu_to_be16(uint16_t x)
 {
 	return (SPW_FORCE spw_be16)SPW_SWAP16(x);
@@ -107,7 +107,7 @@ SPW_INLINE uint32_t spw_be32_load(const void *at)
 	__builtin_memcpy(&v, at, sizeof(v));
 	return spw_be32_to_cpu(v);
 }
-/* Purpose: the same, of 8 bytes. Pure. */
+/* Purpose: reads 8 bytes of network order, at any alignment. Pure. */
 SPW_INLINE uint64_t spw_be64_load(const void *at)
 {
 	spw_be64 v;

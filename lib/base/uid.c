@@ -3,9 +3,9 @@
  *
  * The user outside of a user namespace (spw_uid.h).
  *
- * Inside a user namespace geteuid() is 0 for a user without any right outside. The software
- * ConnectX (lib/softhca) names its files in /dev/shm by the answer, which all users of the machine
- * share.
+ * Inside a user namespace geteuid() is 0 for a user without any right outside. All users of the
+ * machine share /dev/shm, where the software ConnectX (lib/softhca) names its files by the number
+ * that this file finds.
  */
 #include "base/spw_uid.h"
 

@@ -204,7 +204,7 @@ static void defaults_set(void *base, bool ports)
 			spw_opt_defaults(&conf_table[i], 1, base);
 }
 
-/* Ports get their defaults when they are added: there is none yet. */
+/* Each port gets its defaults when it is added (conf_port_add). */
 void spw_conf_init(struct spw_conf *conf_out)
 {
 	memset(conf_out, 0, sizeof(*conf_out));

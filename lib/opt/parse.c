@@ -27,7 +27,7 @@ static const struct {
 	{"--help-zsh", SPW_OPT_ZSH},
 };
 
-/* Questions are the same in every program, so they stand in no table. */
+/* Questions are the same in every program, so they stand in no program's table. */
 enum spw_opt_ask spw_opt_asked(const char *word)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(ask_list); i++)

@@ -25,7 +25,6 @@ struct unit {
 	uint64_t factor;
 };
 
-/* Spelled exactly; the order is that of messages. */
 static const struct unit byte_unit[] = {
 	{"B", 1},          {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30},
 	{"K", 1ull << 10}, {"M", 1ull << 20},   {"G", 1ull << 30}};
