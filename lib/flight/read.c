@@ -34,7 +34,7 @@ struct cursor {
 	size_t left, offset;
 };
 
-/* The only way forward: nothing is read beyond what is left. */
+/* All reading goes through here, so nothing beyond the end is read. */
 static const void *cursor_take(struct cursor *in, size_t bytes)
 {
 	const void *at = in->at;

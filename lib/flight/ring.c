@@ -243,7 +243,8 @@ static bool file_put_lane(int fd, struct spw_flight *flight, const struct spw_fl
 	return ok;
 }
 
-/* The size stands in the head, which is written first: a file that is cut is recognised by it. */
+/* Bytes of the whole file. Its head states them, so that a reader recognises a file that was cut.
+ */
 static uint64_t file_count(struct spw_flight *const *flight, struct spw_flight_lane *lane,
 			   uint32_t cnt, uint64_t window_tsc)
 {

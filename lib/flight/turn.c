@@ -3,10 +3,10 @@
  *
  * The records of a turn and of housekeeping (spw_flight_turn.h). lib/pipe calls these in the
  * variants of its turn that record; all of it runs on the lcore, so it takes a place in the ring
- * (spw_flight_take) and fills it, without a check or a wait.
+ * (spw_flight_take) and fills it, and never waits.
  *
  *   ring   ... │ POLL head │ columns, or sums + raw completions │ SNAP │ ... │ DONE │ CLOCK ...
- *                          └ written first: the head needs its length
+ *                          └ written before the head, which states their length
  *
  * The port may have written its raw completions to where they belong already (spw_port_raw.to):
  * then they are not copied.

@@ -115,7 +115,7 @@ static void mem_log_region(const struct spw_region *region)
 		 region->numa_node, region->why);
 }
 
-/* A failure leaves nothing behind: the id is given back, and region_out stays zero. */
+/* A failure leaves nothing behind: the id is free again, and region_out stays zero. */
 int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_out)
 {
 	struct spw_region region = {.numa_node = -1};

@@ -52,7 +52,7 @@ static int mem_cuda_map_device(struct spw_region *region)
 	return 0;
 }
 
-/* Zeroed as all regions are; the pages are pinned by CUDA, small ones. */
+/* Zeroed, as all regions are. CUDA pins the pages, which are of the smallest size. */
 int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -160,7 +160,7 @@ int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region)
 	return 0;
 }
 
-/* The dma-buf holds the memory too: it is closed first. */
+/* The dma-buf refers to the memory too: it is closed first. */
 void mem_cuda_gpu_free(struct spw_region *region)
 {
 	cudaError_t rc;

@@ -35,7 +35,7 @@ static void crc_fill(void)
 					  crc_table[k - 1][i] >> 8;
 }
 
-/* What is left of a text that is no multiple of eight. */
+/* The last bytes, where the length is no multiple of eight. */
 static uint32_t crc_bytes(uint32_t reg, const uint8_t *p, size_t len)
 {
 	while (len--)

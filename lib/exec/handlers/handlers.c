@@ -49,7 +49,7 @@ static struct {
 	void *lib;
 } plugin[16];
 
-/* NULL ends a walk over them. */
+/* NULL beyond the last one, so that a caller can list them. */
 const struct spw_handler *spw_handler_builtin(uint32_t i)
 {
 	return i < SPW_ARRAY_CNT(builtin) ? &builtin[i] : NULL;
