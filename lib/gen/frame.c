@@ -39,7 +39,7 @@ static uint32_t frame_crc_get(const uint8_t *at)
 	return rte_le_to_cpu_32(le);
 }
 
-/* Once per sender; fields that differ between frames are 0. */
+/* Called once for each sender; fields that differ between frames are 0. */
 void gen_frame_template(const struct gen_frame_conf *conf, uint32_t sender,
 			struct gen_headers *headers_out)
 {

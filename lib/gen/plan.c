@@ -220,7 +220,7 @@ static int plan_init_capture(struct gen_plan *plan, const struct gen_plan_conf *
 	return 0;
 }
 
-/* A capture's gaps are there already. */
+/* The gaps of a capture were read with it (plan_init_capture). */
 static int plan_init_gaps(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
 	switch (conf->gaps) {
@@ -288,7 +288,7 @@ int gen_plan_init(struct gen_plan *plan, const struct gen_plan_conf *conf)
 	return 0;
 }
 
-/* Also of a plan that was not made whole. */
+/* Frees also what a failed gen_plan_init has left. */
 void gen_plan_fini(struct gen_plan *plan)
 {
 	free(plan->gap_fp);

@@ -3,8 +3,8 @@
  *
  * What a sender's loop (run.c) notes on its trail: the cold half, called only with a trail.
  *
- * A file of its own, so that the loop's code stays without it. Times in the struct are ticks: a
- * trail is joined with that of the other end by ticks or by a clock that both share.
+ * A file of its own, so that the loop's code stays without it. Times are written in ticks, which
+ * trails of one machine have in common.
  */
 #include "gen/run_trail.h"
 

@@ -227,7 +227,7 @@ void replay_backend(struct spw_replay *r, const struct spw_flight_state *s)
 	r->elsewhere_frames = s->executed_frames - spw_gring_executed(r->pipe->ring);
 }
 
-/* After the lead-in: the ring's batches are there when the pipe takes its indices. */
+/* Called after window_find, which has put the batches of the lead-in into the ring. */
 static void window_begin(struct spw_replay *r)
 {
 	const struct spw_flight_state *s = window_state(r, r->first);

@@ -23,8 +23,8 @@ static void trail_note_slow(struct spw_trail *to, const struct spw_trail_trip *t
 	rec->at[4] = trip->echo;
 }
 
-/* Only frames whose number is a multiple of the trail's `every`, so both ends keep the same ones.
- */
+/* Only frames whose number in their flow is a multiple of the trail's `every`, so that both ends
+ * keep the same ones. */
 void spw_trail_sender_slow(struct spw_trail_sender *trail, const struct spw_trail_trip *trip,
 			   const struct spw_desc *desc)
 {
