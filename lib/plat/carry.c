@@ -5,8 +5,8 @@
  * each port, and two others each PCIe link, so rates do not add up: the most that flows is the
  * smallest cut, which takes port or PCIe link of each function, and counts once what several share.
  *
- * Called by lib/ncclnet for a set of rails, with the facts that plat.c read. cnt rails
- * have 2^cnt cuts; all are tried, since there are few rails.
+ * Called by lib/ncclnet for a set of rails, with the facts that plat.c read. cnt rails have 2^cnt
+ * cuts; all are tried, since there are few rails.
  *
  *    rail 0 ── port A ── PCIe 1        cut at the ports: A + A (paid once) + B
  *    rail 1 ── port A ── PCIe 2        cut at PCIe:     1 + 2 + 1 (paid once)

@@ -10,8 +10,8 @@
  *    ... sample_ms ...            plat.c waits
  *    plat_counts_read(r, true)    a fresh tree reads again ─► later/... ─► count.later
  *
- * The names are those that the findings know (findings/nic.c); others of a card's hundreds are not
- * noted.
+ * Of a card's hundreds only the counters in the two lists below are noted: a finding about another
+ * one (findings/nic.c) needs its name here.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -101,8 +101,8 @@ void spw_plat_gpus_load(struct spw_plat *plat, const char *cuda_lib, const char 
 	}
 }
 
-/* Without a GPU the reason is kept: the findings need it: a driver that does not start is an error,
- * no driver is none. */
+/* Without a GPU the reason is kept for the findings: a driver that does not start is an error, no
+ * driver is none. */
 void plat_gpus_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;

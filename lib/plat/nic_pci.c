@@ -6,8 +6,8 @@
  * Express Base Specification, Device Control register.
  *
  * nics.c calls plat_nic_pci_read for each function. Configuration space is read byte by byte from
- * the tree's text: capabilities are a list whose links come from a device, or from a file of
- * anybody's, so its hops are bounded.
+ * the tree's text: capabilities are a list whose links come from a device, or from a recorded
+ * tree that may be wrong, so the hops are bounded.
  *
  *   0x34 ─► id, next ─► id, next ─► ... ─► id 0x10 (PCI Express); 8 bytes on: Device Control
  */

@@ -7,7 +7,8 @@
  *    function on PCI ── driver? ── RDMA device? ── /dev/infiniband? ── rights? ── GID variables?
  *                       modules    modules, LAG    container, udev     uverbs    NCCL, UCX
  *
- * Each step is judged only where the one before it holds, so one cause gives one finding.
+ * Files, rights and GIDs are judged only where there is an RDMA device, so a driver that is missing
+ * gives one finding.
  */
 #include <errno.h>
 #include <inttypes.h>
