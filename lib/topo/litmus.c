@@ -84,7 +84,7 @@ uint64_t litmus_ran(struct litmus *l)
 	return spw_tsc_ran(&l->topo->conf.tsc, &l->turn_tsc);
 }
 
-/* The wait is over only when nothing moved for STUCK_NS of time in which this thread ran. */
+/* Gives up only when nothing has moved for STUCK_NS of time in which this thread ran. */
 int litmus_turn(struct litmus *l, bool moved)
 {
 	const struct spw_tsc *tsc = &l->topo->conf.tsc;
@@ -115,7 +115,8 @@ int litmus_turn(struct litmus *l, bool moved)
 
 /* ---- what went wrong ---- */
 
-/* All words right and every verdict an echo; else what was wrong first. */
+/* Whether all words were right and every verdict an echo; if not, the outputs name what was wrong
+ * first. */
 bool litmus_answered(const struct spw_gring_batch *batch, enum spw_litmus_pattern *pattern_out,
 		     uint32_t *frame_out)
 {

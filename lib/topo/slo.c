@@ -10,10 +10,10 @@
  *    inline, 16  11 us     -
  *    gpu,    64   -        9 us        settings stand in the order of their cost, cheapest first
  *
- *   sample ─ judgeable? ─ load ─ remember ─ untried: try it ─ must or may change: choose ─ step
+ *   sample ─ judgeable? ─ load ─ remember ─ untried: try it ─ must change or load moved: choose
  *
- * A setting is left after DOUBTS measurements that speak against it, or at once when it loses
- * frames.
+ * A setting is left after DOUBTS measurements that speak against it, or at once when it is known to
+ * lose frames.
  */
 #include <errno.h>
 #include <string.h>
@@ -251,8 +251,8 @@ static bool slo_is_unjudgeable(struct spw_slo *slo, const struct spw_slo_sample 
 	return slo->skipped != 0;
 }
 
-/* One sample, at most one change. Order matters: what is lost is remembered only if it is lost
- * twice in a row. */
+/* One sample, at most one change. Losses are remembered only if two samples in a row have
+ * them. */
 struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_sample *sample)
 {
 	struct spw_slo_step step = {.from = spw_slo_now(slo), .to = spw_slo_now(slo)};
@@ -285,7 +285,7 @@ struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_sampl
 
 /* ---- reading ---- */
 
-/* Of the load of the last measurement, which the summary names. */
+/* What is known at the load of the last measurement, which the summary names. */
 bool spw_slo_known(const struct spw_slo *slo, uint32_t idx, struct spw_slo_setting *setting_out,
 		   struct spw_slo_known *known_out)
 {

@@ -54,7 +54,7 @@ static uint64_t slo_watch_preempted(const struct spw_rec_view *view)
 	return view->held.sum_tsc[SPW_HOLD_LOST] + view->held.sum_tsc[SPW_HOLD_QUOTA];
 }
 
-/* Differences are taken to what stands here. */
+/* Notes the readings to which slo_watch_end takes the differences. */
 static void slo_watch_begin(struct spw_slo_watch *watch, struct spw_topo *topo,
 			    const struct spw_rec_view *view)
 {

@@ -419,7 +419,7 @@ int spw_topo_wake(struct spw_topo *topo, uint32_t backend)
 	return 0;
 }
 
-/* All are stopped, whatever became of the first. */
+/* Stops every port, also after one has failed; the first error is returned. */
 static int topo_ports_stop(struct spw_topo *topo)
 {
 	int rc, first = 0;
