@@ -235,8 +235,8 @@ static int memory_add(struct app_eal *eal)
 	return rc ? rc : eal_add(eal, mib);
 }
 
-/* Everything that can be refused is refused before rte_eal_init, which answers some of it with a
- * panic. */
+/* What can be checked here is refused before rte_eal_init, which answers some of it with a panic.
+ */
 int app_eal_start(struct app_eal *eal)
 {
 	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning",

@@ -77,7 +77,7 @@ int app_hdr_open(struct app_hdr *hdr, const char *path, const struct app_hdr_ser
 		return 0;
 	hdr->path = path;
 	hdr->since_ns = now_of(CLOCK_MONOTONIC);
-	/* Wall time by the monotonic clock from here on. */
+	/* Added to the monotonic clock, this is wall time; a step of that is then no gap. */
 	hdr->epoch_ns = now_of(CLOCK_REALTIME) - hdr->since_ns;
 	hdr->next_ns = hdr->since_ns + INTERVAL_NS;
 	hdr->series_cnt = series_cnt;

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Whether frames crossed the cable (app_loop.h). The reports of spinwire and spinwire-gen call it
- * with the final statistics of a port and of each of its rails. A counter that the port has not
- * makes no verdict.
+ * with the final statistics of a port and of each of its rails. A port without these counters
+ * gets no verdict.
  */
 #include "app_loop.h"
 

@@ -18,7 +18,7 @@ static int cores_machine_read(const struct doctor_args *args, struct spw_plat **
 				       plat_out);
 }
 
-/* Asking for more cores than the machine has is no error here: all of them are picked. */
+/* More cores than this process may use are no error here: all of those are picked. */
 int doctor_cores(const struct doctor_args *args)
 {
 	static uint32_t cpu[SPW_PLAT_CORE_MAX];

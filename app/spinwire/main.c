@@ -6,7 +6,7 @@
  *
  * Every stage may fail; what was opened is closed by app_topology_close at the end, whichever it
  * was. Before changing the order: rights are dropped after what may need them (CUDA's first call)
- * and before the first thread starts.
+ * and before EAL starts its threads, which inherit what is left.
  */
 #include <errno.h>
 #include <stdio.h>

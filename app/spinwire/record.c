@@ -51,7 +51,7 @@ static void record_on_signal(int number SPW_UNUSED)
 	spw_thr_store_rlx(&requested, 1);
 }
 
-/* Only a flag: a signal's handler may do no more. */
+/* Called by the telemetry thread, so it only sets the flag: control writes the file. */
 void app_record_request(void)
 {
 	spw_thr_store_rlx(&requested, 1);
