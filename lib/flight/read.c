@@ -238,7 +238,7 @@ static int lane_check(struct cursor *in, struct spw_flight_read_lane *lane)
 	return 0;
 }
 
-/* Version and size before all else: an older file is no torn one. */
+/* The version comes before the size, so that an older file is not reported as torn. */
 static int file_check(const struct spw_flight_file *file, size_t bytes)
 {
 	if (bytes < sizeof(*file) || file->magic != SPW_FLIGHT_MAGIC)

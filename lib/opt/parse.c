@@ -5,7 +5,7 @@
  * which was probably meant, before anything of the program has started.
  *
  *    word          --help, --version ...   the question is returned, and the rest is not read
- *                  --NAME[=VALUE]          table: take->option, or the field (value.c)
+ *                  --NAME VALUE, =VALUE    table: take->option, or the field (value.c)
  *                  other                   take->word: commands, files, hosts
  *
  * Options are found by their whole name: a prefix that is unique today would not be when an option

@@ -179,8 +179,7 @@ static bool nics_rdma_read(const char *name, void *arg)
 
 /* ---- functions without a driver ---- */
 
-/* Functions without a driver have no place in class/net: the findings need them to say that one is
- * missing. */
+/* class/net does not show a function without a driver, and the findings have to name it. */
 static bool nics_function_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;

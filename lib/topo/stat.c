@@ -123,7 +123,8 @@ void topo_exec_stat(struct spw_topo *topo, struct spw_exec_stat *stat_out)
 	}
 }
 
-/* Live, the sides differ by what is under way; after spw_topo_stop they must not. */
+/* During a run the edges of the ledger differ by what is under way; after spw_topo_stop they must
+ * not. */
 void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out)
 {
 	memset(stat_out, 0, sizeof(*stat_out));

@@ -109,7 +109,7 @@ static bool core_is_ticking(const struct spw_plat_core *core)
 	return core->isolated && !(core->tickless && core->rcu_free);
 }
 
-/* Of isolated cores only: others are not promised to anybody. */
+/* Only isolated cores count: they are those that lcores should have. */
 static bool core_sleeps_deep(const struct spw_plat_core *core)
 {
 	return core->isolated && core->idle_us >= IDLE_US_MAX;

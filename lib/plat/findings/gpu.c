@@ -45,7 +45,7 @@ static void gpu_executor_judge(struct spw_plat *plat, const struct spw_plat_gpu 
 			    "build; else --executor cpu or inline");
 }
 
-/* Settings that somebody can change: display, compute mode, cooling, seat of the card. */
+/* What a user can change: display, compute mode, cooling, the slot of the card. */
 static void gpu_settings_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	if (gpu->attr[SPW_PLAT_GPU_KERNEL_EXEC_TIMEOUT] == 1)

@@ -65,7 +65,7 @@ static void host_lag_judge(struct spw_plat *plat)
 	}
 }
 
-/* Functions that lib/plat found on PCI, with or without an interface: plat->pci has all of them. */
+/* plat->pci has every network function of NVIDIA's, with or without a driver. */
 static void host_drivers_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->pci_cnt; i++) {
