@@ -4,8 +4,8 @@
  * Cores for EAL, chosen (app_lcores.h). EAL's lcores get the numbers of their cores, as -l gives
  * them, unless one is higher than DPDK numbers lcores.
  *
- * main of a program calls app_lcores_choose between app_eal_split and app_eal_start, so EAL sees
- * numbers only. The first core that lib/plat picks becomes the main lcore's.
+ * spinwire (machine.c) calls app_lcores_choose between app_eal_split and app_eal_start, so that EAL
+ * reads numbers only. The first core that lib/plat picks becomes the main lcore's.
  */
 #include <errno.h>
 #include <sched.h>
@@ -40,7 +40,7 @@ static char **auto_arg(struct app_eal *eal, const char **before)
 	return NULL;
 }
 
-/* For programs that read the machine only if cores are to be chosen. */
+/* Only the choice of cores needs the facts of hwloc, which take time to read. */
 bool app_lcores_are_auto(const struct app_eal *eal)
 {
 	const char *before;

@@ -22,7 +22,7 @@
 #define SCREEN_COLUMNS 80
 #define TEXT_COLUMN    26 /* where help begins */
 
-/* The program's own word, else the kind's. */
+/* The word that the table has for the value, else that of its kind. */
 const char *app_opt_value(const struct spw_opt *opt)
 {
 	static const char *const by_kind[] = {

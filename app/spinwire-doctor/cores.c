@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * "spinwire-doctor cores N": the picker of lib/plat for those who are no C program (tools/lib).
- * The answer is one line of numbers, the main lcore's core first, which scripts read: nothing else
- * may be printed to stdout. CUDA and NVML are not opened.
+ * "spinwire-doctor cores N": the picker of lib/plat, for scripts (tools/lib). They read one line of
+ * numbers, the main lcore's core first: nothing else may be printed to stdout. CUDA and NVML are
+ * not opened.
  */
 #include <stdio.h>
 

@@ -90,7 +90,7 @@ static json_t *answer_open(struct answer *a, const json_t *ask, uint32_t slot)
 	return measure_addr_json(&addr);
 }
 
-/* An end that is not open, or an address that is none, is refused before verbs see it. */
+/* An end that is not open, or an invalid address, is refused before any call of verbs. */
 static json_t *answer_join(struct answer *a, const json_t *ask, uint32_t slot)
 {
 	struct measure_addr there;

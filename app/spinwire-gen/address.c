@@ -34,7 +34,7 @@ bool gen_address_neighbour(FILE *arp, uint32_t ip, struct rte_ether_addr *mac_ou
 }
 
 /* The kernel's table is read once; no ARP request is sent, since the port may be one that the
- * kernel has not. */
+ * kernel does not have. */
 static bool address_neighbour(uint32_t ip, struct rte_ether_addr *mac_out)
 {
 	FILE *arp = fopen("/proc/net/arp", "re");

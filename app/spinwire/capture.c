@@ -4,8 +4,8 @@
  * --capture: puts a capture (port/spw_capture.h) in front of every queue of the topology. Opened by
  * topology.c after the queues are set up and the clocks paired, before the ports start.
  *
- * The capture owns a thread and a ring for each queue; lcores only fill the rings.
- * spw_capture_stop in main.c writes the rest before the summary counts it.
+ * The capture owns one thread, which writes the file, and a ring for each queue; lcores only fill
+ * the rings. main.c calls spw_capture_stop, which writes the rest, before the summary counts it.
  */
 #include <errno.h>
 

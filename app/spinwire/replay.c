@@ -102,7 +102,7 @@ static void replay_print_head(const struct replay *replay)
 		       sum->before, sum->unjudged);
 }
 
-/* Each count with what it is of, so that 0 of 0 is not read as agreement. */
+/* Each count stands beside the number of its cases, so that 0 of 0 is not read as agreement. */
 static json_t *replay_differs_json(const struct spw_replay_result *sum)
 {
 	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:I,s:I,s:o}", "counters",

@@ -228,7 +228,7 @@ static int xfer_serve(struct perf_session *s, struct served *c, uint64_t flag)
 	return rc ? rc : perf_pump_idle(&s->lane, &s->ctl);
 }
 
-/* Counters are read when the client says that it is done, and so are all messages. */
+/* Counters are read once the client has reported that it is done: by then all messages are. */
 static json_t *xfer_stopped(struct perf_session *s, struct served *c)
 {
 	struct perf_phy moved;

@@ -8,7 +8,7 @@
  *    post   ●────●─●──────●──        the second of two waits; its time counts from when it was due
  *    back     ●────●─●──────●        in order, so due[back % PERF_AHEAD_MAX] is its due time
  *
- * What did not come back enters the summary as lost, above every percentile it reaches.
+ * What did not come back is lost, and counts in every percentile as longer than any other.
  */
 #include "measure/open_loop.h"
 
