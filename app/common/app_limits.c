@@ -208,7 +208,7 @@ static int files_check(void)
 /* ---- the kind of process ---- */
 
 /* EAL takes "--proc-type" in any shorter form too. A secondary process waits for a primary one that
- * would share its ports; "auto" is one beside another program of the same prefix. */
+ * would share its ports; "auto" makes a secondary one beside a program of the same prefix. */
 static int proc_type_check(const struct app_eal *eal)
 {
 	for (int i = 1; i < eal->argc; i++) {

@@ -17,7 +17,7 @@
  */
 int app_limits_args(const struct app_eal *eal);
 
-/* Purpose: app_limits_args again, for programs that do not call it and for cores that were chosen;
+/* Purpose: app_limits_args again, now that "auto" stands for cores that were chosen;
  *   raises the soft limit of open files if it is low, and compares the cores of -l, --lcores and -c
  *   with those on which the kernel lets this process run.
  * Thread: setup, before app_eal_start's rte_eal_init.
