@@ -115,10 +115,10 @@ static void window_lead_in_put(struct spw_replay *r, uint32_t backend,
 }
 
 /* Finds the batches that are in flight at the STATE s of segment seg among the POLLs of segments
- * [at, seg), and puts them into their ring. Another backend's batches with the same numbers are older,
- * since it was left before these were pushed: the later POLL replaces them. A batch that several
- * units shared has several numbers and one POLL: it counts as not found.
- * Returns: the first from which all were found; head_seq if none was. */
+ * [at, seg), and puts them into their ring. Another backend's batches with the same numbers are
+ * older, since it was left before these were pushed: the later POLL replaces them. A batch that
+ * several units shared has several numbers and one POLL: it counts as not found. Returns: the first
+ * from which all were found; head_seq if none was. */
 static uint64_t window_lead_in(struct spw_replay *r, uint32_t at, uint32_t seg,
 			       const struct spw_flight_state *s)
 {
