@@ -4,10 +4,9 @@
  * Reads the shared secret and computes MACs (spw_oob_auth.h has the contracts). Every copy of the
  * secret on the stack is overwritten before the function returns.
  *
- *   secret file (0600, the user's or root's) ─► struct spw_oob_secret ─► HMAC-SHA-256 of each
- * message nonce: 32 bytes of getrandom(2), for each side and connection, so that no MAC is good
- * twice
+ *   secret file (0600, the user's or root's) ─► struct spw_oob_secret ─► HMAC-SHA-256
  *
+ * Each end of a connection adds a nonce, 32 bytes of getrandom(2), so that no MAC is good twice.
  * The label in front of each MAC separates protocols: a MAC of lib/peer's exchange proves nothing
  * to lib/xfer or to a channel. RFC 2104, by libnettle. Called by lib/peer, lib/xfer, lib/coll,
  * spinwire-perf and channel.c.

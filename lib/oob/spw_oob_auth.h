@@ -12,7 +12,7 @@
 
 #include "base/spw_types.h"
 
-/* Bytes. A secret shorter than that could be found by trying; a MAC is a whole SHA-256. */
+/* Bytes. A secret below the minimum could be found by trying; a MAC is a whole SHA-256. */
 #define SPW_OOB_SECRET_MIN  16u
 #define SPW_OOB_SECRET_MAX  256u
 #define SPW_OOB_NONCE_BYTES 32u

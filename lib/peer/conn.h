@@ -7,9 +7,13 @@
  *   turn.c      accepts, advances exchanges, steps links; called by the control thread
  *   link.c      the states of one link, control's part of the table in spw_peer.h
  *   allow.c     who may connect, with which GID, how often
- *   exchange.c  one exchange over TCP and its MACs (oob/auth.c); hello.c its messages; refused.c
- * why it failed peer.c      memory, keys and parameters of a peer; qp.c the states of its QP conn.c
- * set-up and the calls of owners; loop.c a peer connected to itself, for the litmus
+ *   exchange.c  one exchange over TCP and its MACs (oob/auth.c)
+ *   hello.c     its messages
+ *   refused.c   why it failed
+ *   peer.c      memory, keys and parameters of a peer
+ *   qp.c        the states of its QP
+ *   conn.c      set-up and the calls of owners
+ *   loop.c      a peer connected to itself, for the litmus
  */
 #ifndef SPW_PEER_CONN_H
 #define SPW_PEER_CONN_H

@@ -5,7 +5,7 @@
  * two sides are one table (PEER_REFUSED_LIST in exchange.h).
  *
  *   errno of a socket ─► peer_refused_of ─┐
- *   REJECT of the other side ─────────────┴─► enum peer_refused ─► peer_refused_describe: one line
+ *   REJECT of the peer ───────────────────┴─► enum peer_refused ─► peer_refused_describe: one line
  *
  * Called by exchange.c, link.c, turn.c and conn.c. Pure.
  */
