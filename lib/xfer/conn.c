@@ -100,7 +100,7 @@ int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_c
 	return 0;
 }
 
-/* Those that the caller never tested: their memory is free again. */
+/* Requests that the caller never tested: their memory may be deregistered from here on. */
 static void release_requests(struct spw_xfer_conn *conn)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(conn->req); i++)

@@ -22,9 +22,9 @@
  *   chunk, flag   put │ doorbell │ NIC reads 2 WQEs │ packet ─► bytes │ packet ─► swap │ poll
  *   joined        put │ WQE in the doorbell │ packet ─► bytes, flag │ poll
  *
- * Called by message.c and window.c (a request begins), take.c (grants), conn.c and rail.c (by way
- * of conn->work) and the turns of test and progress. What has no room now stays where it is: work
- * is set by the next completion, and the pump tries again.
+ * Called by message.c and window.c (a request begins), take.c (grants), rail.c and fail.c (also by
+ * way of conn->work), and the turns of test and progress. What has no room now stays where it is:
+ * work is set by the next completion, and the pump tries again.
  */
 #include <string.h>
 

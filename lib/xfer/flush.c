@@ -53,7 +53,7 @@ void xfer_loop_close(struct xfer_dev *dev)
 	dev->loop = NULL;
 }
 
-/* Timeouts are those of rails, so that a device that hangs ends a flush as well. */
+/* Timeouts are those of rails: a read without an answer ends its flush with an error. */
 static int connect_to_itself(const struct spw_xfer *x, const struct xfer_dev *dev,
 			     struct xfer_loop *loop)
 {

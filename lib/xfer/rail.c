@@ -172,7 +172,6 @@ static void rail_begin(struct xfer_rail *rail)
 	rail->peer_down = false;
 }
 
-/* Errors count as an attempt that failed, of which the peer knows nothing. */
 void xfer_rail_offer(struct xfer_rail *rail, uint64_t now_ms)
 {
 	if (rdma_dev_check_link(&rail->dev->rdma) || rail_make(rail, now_ms)) {

@@ -9,6 +9,7 @@
  *     rail                        few WQEs and completions, and unequal rails get unequal shares
  *   longer                      chunks that become smaller towards the end, so that rails of
  *                               unequal speed finish together
+ *
  * Called by engine.c. Pure, but for what it reads of rails: nothing is posted here.
  */
 #include "xfer/connection.h"

@@ -8,7 +8,7 @@
  *   link.c     head ─► xfer_wire_head: length ─► the rest, MAC ─► xfer_wire_parse: fields, ranges
  *   conn.c     struct xfer_frame ─► xfer_wire_encode ─► MAC (link.c)
  *
- * Everything that a peer sends is checked here against its own limits; whether a frame fits the
+ * Every frame of a peer is checked here against the limits of its fields; whether it fits the
  * state of the connection is checked by who takes it. Integers are big-endian. A change of any
  * format needs another XFER_VERSION: magic and version keep their place, so that the other end can
  * name both.

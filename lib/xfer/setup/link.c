@@ -48,7 +48,7 @@ static int link_ended(struct xfer_link *link, int error)
 	return -ECONNRESET;
 }
 
-/* Called by each turn of the connection, and after each frame. */
+/* Called by each turn of the connection, and for each frame that is sent. */
 int xfer_link_flush(struct spw_xfer_conn *conn)
 {
 	struct xfer_link *link = &conn->link;

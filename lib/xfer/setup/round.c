@@ -146,7 +146,7 @@ void xfer_round_turn(struct spw_xfer_conn *conn, uint64_t now_ms SPW_UNUSED)
 
 /* ---- attempts ---- */
 
-/* Only the client chooses again, and only after an attempt that both sides know of. */
+/* The client alone chooses again, and not after an attempt of which the peer knows nothing. */
 void xfer_round_ended(struct xfer_rail *rail, bool counts, uint64_t now_ms)
 {
 	rail->ended_ms = now_ms;
