@@ -257,7 +257,7 @@ int spw_coll_test(struct spw_coll *coll, bool *done_out)
 	return spw_coll_error(coll);
 }
 
-/* Gives its core away after IDLE_SPINS: ranks of one machine may share cores. */
+/* Yields its core after IDLE_SPINS: ranks of one machine may share cores. */
 int spw_coll_run(struct spw_coll *coll, const struct spw_coll_call *call)
 {
 	int rc = spw_coll_start(coll, call);

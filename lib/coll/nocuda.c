@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * In place of cuda/ in a build without CUDA.
  * The calls of cuda/ in a build without CUDA (meson.build chooses), so that coll.c has no #ifdef. A
  * group with SPW_COLL_CUDA fails in coll_cuda_open with the remedy, so nothing else here is reached
  * by a group that is open, except spw_coll_launch and spw_coll_device on one of the cpu executor.

@@ -84,9 +84,9 @@ enum spw_coll_status {
 	SPW_COLL_STATUS_CNT
 };
 
-/* Words shared by executor and proxy, in memory that both map. What
- * executor, proxy and kernel write lies in different pairs of cache lines (128 bytes), except
- * ended, which is written once. */
+/* Words shared by executor and proxy, in memory that both map. post is the executor's, failed a
+ * kernel's, the others the proxy's: each lies in its own pair of cache lines (128 bytes). Only
+ * `ended` has several writers, of which one succeeds. */
 struct spw_coll_words {
 	uint64_t post[SPW_COLL_SLOT_CNT] SPW_ALIGNED(128); /* spw_coll_post_word */
 	uint64_t acked SPW_ALIGNED(128);                   /* a round */

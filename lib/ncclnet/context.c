@@ -9,8 +9,9 @@
  *   listen, connect, accept, reg_mr      one more user each
  *   finalize, close, dereg_mr            one less; with the last the context ends
  *
- * NCCL of versions 8 to 10 has no finalize: their one context ends when the library is unloaded. A
- * process that was forked from one with contexts is refused at every call (nnet_is_forked).
+ * Versions 8 to 10 of the plugin interface have no finalize: their one context ends when the
+ * library is unloaded. A process that was forked from one with contexts is refused at every call
+ * (nnet_is_forked).
  */
 #include <errno.h>
 #include <stdio.h>

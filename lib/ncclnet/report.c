@@ -10,7 +10,8 @@
  *                                  spw_stamps_send and spw_stamps_recv (lib/rec): stages, causes
  *
  * Without NCCL_SPINWIRE_REPORT a connection has no peer, and each call returns at once. Threads:
- * all calls under the context's lock, so the counts need no order of their own.
+ * all calls are made under the context's lock, or while nobody else has the context, so the counts
+ * need no order of their own.
  */
 #include <stdio.h>
 #include <stdlib.h>
