@@ -8,7 +8,8 @@
  *   start   loop ends ─► base of the counters ─► flow rules       the driver has its queues ready
  *   stop    control thread ─► loop, flow rules                    the queues stop afterwards
  *
- * Thread: setup, except port_eth_steer after a recovery (owner, under dev->lock) and stat (any).
+ * Thread: setup, except port_eth_steer after a recovery (owner, under dev->lock), and stat and
+ * pair_clock (any).
  */
 #include "port/eth_port.h"
 

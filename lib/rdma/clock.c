@@ -113,7 +113,7 @@ static int rdma_clock_ptp_open(struct rdma_dev *dev, const char *name)
 	return rc;
 }
 
-/* The page first: it is read without a system call. A device without the right to /dev/ptpN works,
+/* The page first: it is read without a system call. Without the right to /dev/ptpN a device works,
  * only without NIC stamps, so this is no error of rdma_dev_open. */
 void rdma_dev_clock_open(struct rdma_dev *dev)
 {

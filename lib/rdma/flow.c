@@ -15,7 +15,7 @@
  *   priority         0  L3 and L4 named        1  one of them any        2  both any
  *
  * mode=eth of both drivers parses the keys at open. eth_port.c creates the objects at start and
- * after a work queue was created again, and destroys them at stop; a work queue that is replaced
+ * after a work queue was re-created, and destroys them at stop; a work queue that is replaced
  * takes them down first. dev->lock orders the owners of queues. The order of creation matters:
  * tables, then the QP of a kind, then its rules, so that no frame arrives at a queue that is not
  * there; destruction goes backwards.

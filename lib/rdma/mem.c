@@ -10,7 +10,7 @@
  *
  * lib/xfer, spinwire-perf and spinwire-doctor register memory of their own by rdma_mr_reg_bytes and
  * rdma_mr_reg_dmabuf, and own what they get. A registration pins the pages: what exceeds the limit
- * of locked memory is refused here, and spw_plat_pin_blame says which limit it was.
+ * of locked memory is refused here, and spw_plat_pin_blame reports which limit it was.
  */
 #include <errno.h>
 #include <stdio.h>

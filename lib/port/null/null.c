@@ -210,7 +210,7 @@ static struct null_port *null_of(struct spw_port *port)
 	return spw_container_of(port, struct null_port, base);
 }
 
-/* Keys that exclude each other are found here, before anything is allocated for a queue. */
+/* Keys that exclude each other are found here, at open, and not only when a queue is set up. */
 static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
 {
 	static const char *const keys[] = {"size",    "rate",  "rate_to", "ramp_s",    "count",

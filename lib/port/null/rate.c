@@ -33,7 +33,7 @@ static int null_rate_step_make(uint64_t tick_hz, uint64_t rate, struct null_step
 	return rc ? rc : spw_time_scale_make(rate, tick_hz, &s->frame_to_tick);
 }
 
-/* The last step has no end. Errors: -ERANGE: a rate below what spw_time_scale_make takes. */
+/* The last step has no end. Errors: -ERANGE: a rate below NULL_RATE_MIN. */
 int null_rate_make(uint64_t tick_hz, uint64_t first, uint64_t last, uint64_t ramp_ticks,
 		   struct null_rate *r)
 {

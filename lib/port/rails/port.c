@@ -125,7 +125,6 @@ static void rails_name_join(struct rails_port *rp)
 				      rp->rail[r]->name);
 }
 
-/* The need of all rails together. */
 static int rails_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	struct rails_conf conf;

@@ -4,9 +4,10 @@
  * The owner's turns in the states of a peer (the table in peer/spw_peer.h): POST, UP and DRAIN.
  * verbs_rc_events runs outside the bursts.
  *
- *   control thread   DOWN ─ exchange ─► POST            POSTED ─ QP to RTS ─► UP ... FAIL ─► DRAIN
- *   owner (here)                         │ verbs_rc_turn_post ──►    ▲        │ verbs_rc_turn_up │
- * verbs_rc_turn_drain └ all receives ──┘        └ greet, credits   └ ──► DRAINED
+ *   control thread                 owner (here)
+ *   DOWN ─ exchange ─► POST        verbs_rc_turn_post: receives posted ─► POSTED
+ *   POSTED ─ QP to RTS ─► UP       verbs_rc_turn_up: greeting, credits ... FAIL
+ *   FAIL ─ QP to ERR ─► DRAIN      verbs_rc_turn_drain: all has completed ─► DRAINED
  *
  * One peer after the other, a switch on its state: what is the control thread's turn is skipped.
  */
