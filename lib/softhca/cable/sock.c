@@ -67,9 +67,7 @@ static bool sock_is_worth_waiting(struct cable_sock *s)
 }
 
 /* sendmmsg stops at the first frame that cannot be sent; whether that one waits or is lost is
- * decided by its error. */
-/* Sends what is committed, as far as the receiver takes it. Of the rest the first frame stays the
- * first. */
+ * decided by its error. Frames that wait keep their order. */
 static void sock_tx_flush(struct cable *c)
 {
 	struct cable_sock *s = (struct cable_sock *)c;

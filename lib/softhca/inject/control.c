@@ -35,7 +35,7 @@ static int cmd_time(const char *arg, uint64_t now_ns, uint64_t *until_out)
 	return 0;
 }
 
-/* Both functions of the port go down (port/link.c). */
+/* All functions of the port go down (port/link.c). */
 static int cmd_link_down(struct nic_dev *nd, const char *arg)
 {
 	uint64_t until_ns = 0;

@@ -14,8 +14,7 @@
  * softhca-check links this file to check a configuration before a program runs.
  *
  * What to know before changing it: words change a struct fault while frames flow, each at once,
- * with the device lock held. A new word is a branch of fault_set_word(), its line in fault.h and in
- * docs/060; a new command with a time is a row of FAULT_COMMANDS.
+ * with the device lock held. A new command with a time is a row of FAULT_COMMANDS.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -272,7 +272,7 @@ int cmd_ex_create_rwq_tbl(struct uv_call *c)
 	return 0;
 }
 
-/* The table of a QP cannot be here: the QP counts it. */
+/* No QP uses the table any more: each counts as a user of it (use_cnt). */
 void hca_rwq_tbl_free(struct hca_rwq_tbl *t)
 {
 	for (uint32_t i = 0; i < 1u << t->log2_cnt; i++)

@@ -18,7 +18,7 @@
  *
  * What to know before changing it: programs parse these texts, so each is written as Linux writes
  * it (drivers/pci/pci-sysfs.c, drivers/infiniband/core/sysfs.c, net/core/net-sysfs.c). A file that
- * changes while programs run belongs into refresh_dev, and its name into preload/vfs.c
+ * changes while programs run belongs in refresh_dev, and its name into preload/vfs.c
  * (counter_name).
  */
 #include <errno.h>

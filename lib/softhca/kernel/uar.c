@@ -71,7 +71,6 @@ void hca_uar_unmap_ctx(struct hca_ctx *ctx)
 		munmap(ctx->clock_info, uar_page_bytes());
 }
 
-/* Undo labels in the reverse order of what was made. */
 int hca_uar_alloc(struct hca_ctx *ctx, struct hca_uar **uar_out, uint64_t *mmap_off_out)
 {
 	struct hca_uar *uar = hca_obj_new(ctx, HCA_UAR, sizeof(*uar), 0);
@@ -134,7 +133,7 @@ void hca_uar_unbind_qp(struct hca_qp *qp)
 	qp->uar = NULL;
 }
 
-/* The same for arming: all CQs of the page are looked at (cq_arm_scan). */
+/* A page that is rung to arm a CQ sends the NIC to all CQs of this list (cq_arm_scan). */
 void hca_uar_bind_cq(struct hca_uar *uar, struct hca_cq *cq)
 {
 	cq->uar = uar;

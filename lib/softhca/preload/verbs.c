@@ -5,9 +5,9 @@
  * most programs take the first one. Under this library the emulated devices come first, in the
  * order of the options; the machine's own follow.
  *
- * It is the one function of libibverbs that is interposed; everything else in it runs as it is, on
- * the emulated /sys and the emulated device files. The list is libibverbs', and so are its entries:
- * only their order changes, and the program frees it as usual.
+ * ibv_get_device_list is the one function of libibverbs that is interposed; all others run as they
+ * are, on the emulated /sys and the emulated device files. The list is libibverbs', and so are its
+ * entries: only their order changes, and the program frees it as usual.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -12,7 +12,7 @@
  *
  * Callers: the transports, raw_tx.c, cnp.c, neigh.c. What to know before changing it: a frame that
  * was reserved and not committed is not sent, so a caller that finds its WQE wrong just returns. A
- * commit may flush, and a flush completes raw WQEs (nic_tx_publish).
+ * commit may also flush and complete raw WQEs (nic_tx_publish).
  */
 #include "base/spw_log.h"
 #include "softhca/inject/inject.h"

@@ -29,8 +29,8 @@
  *          not for the doorbell that was taken there last: one copy may write its bytes twice.
  *          UCX copies by memmove(), and glibc's for AVX-512 moves 64 bytes as a first and a last
  *          block of 64, which are the same.
- *   copy   a BlueFlame copy that differs from its WQE in memory (inject/blueflame.c, --trap
- * blueflame)
+ *   copy   a BlueFlame copy that differs from its WQE in memory (inject/blueflame.c, with
+ *          --trap blueflame)
  *
  * Sources: rdma-core providers/mlx5/qp.c (post_send_db), UCX ib_mlx5.inl, DPDK common/mlx5
  * (mlx5_doorbell_ring: eight bytes, one half).

@@ -62,7 +62,7 @@ void sq_complete_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syn
 	cq_put(q->scq, &e, SPW_PRM_CQE_REQ_ERR, true, 0);
 }
 
-/* The same for receive WQEs. */
+/* As sq_complete_err, for a receive WQE. */
 void rq_complete_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t counter,
 		     uint8_t syndrome)
 {
