@@ -4,8 +4,8 @@
  * Who may come in: listens, and takes the first message of every connection side by side
  * (spw_oob_channel.h). What comes out has proved that it knows the secret; until then a stranger
  * costs a descriptor and a place in a table. Nothing waits, and no connection waits for another.
- * Collectives and spinwire-perf let in through this; ports with mode=rc judge in peer/turn.c (by
- * address, too: peer/allow.c) and lib/xfer in xfer/setup/listen.c, for their own messages.
+ * Collectives and spinwire-perf accept by it. Ports with mode=rc accept in peer/turn.c (by address,
+ * too: peer/allow.c) and lib/xfer in xfer/setup/listen.c, since their exchanges have more messages.
  *
  *   accepted ─► a seat: both nonces, the first message ─► its MAC is right: the caller's
  *                                                         late or wrong: closed

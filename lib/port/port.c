@@ -169,7 +169,7 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 	return rc ? spw_err_ctx(rc, "port %s, queue %u", port->name, queue) : 0;
 }
 
-/* After queue_setup: the driver replaces the burst function by one that keeps. */
+/* After queue_setup: the driver replaces the burst function by one that keeps the completions. */
 int spw_port_raw_keep(struct spw_port *port, uint16_t queue)
 {
 	if (!port->driver->raw_keep)

@@ -404,7 +404,7 @@ static void null_stat(struct spw_port *port, struct spw_port_stat *stat)
 	}
 }
 
-/* All slots that are not lent are in the pool: there is no device to hold any. */
+/* All slots that are not lent are in the pool: there is no device to own any. */
 static void null_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
 	const struct null_queue *q = &null_of(port)->queue[queue];

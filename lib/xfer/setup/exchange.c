@@ -9,7 +9,7 @@
  *   CHALLENGE ── HELLO ───────────────────► HELLO
  *   ANSWER    ◄────────────── CHALLENGE ─── OFFER
  *             ── OFFER (key, devices) ────► refused: REJECT, else
- *   RAILS     ◄─────── ACCEPT (devices) ─── RAILS            (left and right: the state that waits)
+ *   RAILS     ◄─────── ACCEPT (devices) ─── RAILS            (left and right: each end's state)
  *
  * From OFFER on frames carry a MAC (link.c), over both nonces: an OFFER that is right proves the
  * secret. No QP exists before RAILS.
