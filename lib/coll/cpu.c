@@ -7,8 +7,8 @@
  *   start   head and data staged ─► post (CO1) ─► the proxy puts them to every peer
  *   test    flags of all peers (X1), puts of the round before acknowledged (CO2)?
  *             yes    heads compared ─► reduced, or gathered, into the caller's memory ─► done
- *             no     a peer is gone (CO3), the group has ended, or it is late ─► the group ends
- *             else   not done: called again
+ *             no     a peer is gone (CO3), the group has ended, or it is late? ─► the group ends
+ *                    none of these: not done, called again
  *
  * Also here: what calls of both executors check (coll_check_call). Thread: the owner's, except the
  * proxy's turns with SPW_COLL_THREAD.

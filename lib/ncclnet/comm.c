@@ -8,10 +8,9 @@
  *   sender     connect(handle) ... ─► a comm                           (... : called again)
  *   either     close, in any order; the context ends with its last user (context.c)
  *
- * Called by tables.c only. What is under way of a sender's connection is kept by its handle, since
- * NCCL passes nothing else when it calls again. Every call of lib/xfer is made under the context's
- * lock; nnet_ctx_get and nnet_ctx_put are called outside of it, because they take the lock of the
- * process.
+ * Called by tables.c only. An attempt to connect is found again by its handle, since NCCL passes
+ * nothing else. Every call of lib/xfer is made under the context's lock; nnet_ctx_get and
+ * nnet_ctx_put are called outside of it, because they take the lock of the process.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -96,7 +96,7 @@ int nnet_reg_mr(void *comm, void *data, size_t bytes, int type, void **mr_out)
 	return NCCL_INVALID_USAGE;
 }
 
-/* fd is NCCL's, which closes it after the call: the registration holds the dma-buf by itself. */
+/* fd is NCCL's, which closes it after the call: the registration keeps the dma-buf alive. */
 int nnet_reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t offset, int fd,
 		       void **mr_out)
 {
