@@ -13,8 +13,8 @@
  *   run/dev.c, tick               -> the link goes down (PORT_ERR)
  *
  * What to know before changing it: joining and leaving run with the lock of the table (byte
- * SHM_LOCK_TABLE) taken. It is a lock of the open file description, and its mapping keeps that
- * alive: closing the descriptor does not drop it, so whoever is done with it unlocks it. A name may
+ * SHM_LOCK_TABLE) taken. It is a lock of the open file description, which the mapping keeps alive:
+ * closing the descriptor does not drop it, so whoever is done with it unlocks it. A name may
  * be unlinked between open() and lock; then the file is not the one that others find, and is opened
  * again.
  *

@@ -130,7 +130,7 @@ int hca_channel_open(struct hca_ctx *ctx, int *fd_out)
 	return 0;
 }
 
-/* For a CQ that is created on the channel, and holds it from then on. */
+/* For a CQ that is created on the channel, and uses it from then on. */
 struct hca_comp_channel *hca_channel_get(struct hca_ctx *ctx, int fd)
 {
 	struct hca_comp_channel *ch = ctx->channels;
@@ -152,7 +152,7 @@ void hca_channel_put(struct hca_comp_channel *ch)
 	free(ch);
 }
 
-/* CQs may still hold the channel: their events go into a pipe that nobody reads. */
+/* CQs may still use the channel: their events go into a pipe that nobody reads. */
 bool hca_channel_fd_closed(struct hca_ctx *ctx, int fd)
 {
 	for (struct hca_comp_channel *ch = ctx->channels; ch; ch = ch->next) {

@@ -194,7 +194,7 @@ static bool flow_l4_match(const struct flow_match *m, const struct flow_key *k)
 	       flow_be16_match(k->dst_port, m->val.l4.dst_port, m->mask.l4.dst_port);
 }
 
-/* A rule that names no header of a layer is met by any. */
+/* A rule that names no header of a layer matches whatever the frame has there. */
 bool flow_match_frame(const struct flow_match *m, const struct flow_key *k)
 {
 	if (!flow_eth_match(m, k))
