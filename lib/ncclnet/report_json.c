@@ -66,7 +66,6 @@ static json_t *json_row(const struct spw_hist *hist, const char *stage, const st
 	return out;
 }
 
-/* Stages without a sample are left out. */
 static json_t *json_latency(const struct spw_stamps_rec *rec, const struct spw_tsc *tsc)
 {
 	json_t *rows = json_array();
@@ -81,7 +80,6 @@ static json_t *json_latency(const struct spw_stamps_rec *rec, const struct spw_t
 	return rows;
 }
 
-/* Causes that no message had are left out. */
 static json_t *json_causes(const struct spw_stamps_rec *rec, const struct spw_tsc *tsc)
 {
 	json_t *all = json_object();

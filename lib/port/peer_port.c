@@ -72,7 +72,6 @@ int port_peers_open(const struct spw_port_spec *spec, struct rdma_dev *dev,
 	return rc;
 }
 
-/* The secret is overwritten. */
 void port_peers_close(struct port_peers *pp)
 {
 	spw_peer_conn_close(pp->conn);

@@ -10,7 +10,6 @@
 #include "xfer/connection.h"
 #include "xfer/endpoint.h"
 
-/* A copy of the totals, as they are now. */
 void spw_xfer_stat(const struct spw_xfer *x, struct spw_xfer_stat *stat_out)
 {
 	*stat_out = x->stat;

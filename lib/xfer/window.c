@@ -135,7 +135,6 @@ int spw_xfer_window_remote(struct spw_xfer_conn *conn, uint32_t idx,
 	return 0;
 }
 
-/* As the peer has exposed it. */
 uint64_t spw_xfer_window_bytes(const struct spw_xfer_window *window)
 {
 	return window->bytes;

@@ -221,7 +221,6 @@ static int fault_own_keys(const struct spw_port_spec *spec, struct fault_port *f
 	return rc;
 }
 
-/* The port behind decides. */
 static int fault_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	struct spw_port_spec inner;

@@ -278,7 +278,6 @@ static int fault_set_speed(uint32_t *mbps, const char *text)
 	return spw_err(EINVAL, "fault link-speed=%s: " HCA_SPEEDS ", or none", text);
 }
 
-/* A new log replaces the old one. */
 static int fault_set_log(struct fault *f, const char *path)
 {
 	int rc;

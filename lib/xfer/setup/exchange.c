@@ -132,7 +132,6 @@ static void exchange_take_reject(struct spw_xfer_conn *conn, uint32_t reason)
 			       "gid= of one kind");
 }
 
-/* The client goes on: it makes the rails. */
 static void exchange_take_accept(struct spw_xfer_conn *conn, const struct xfer_frame *f,
 				 uint64_t now_ms)
 {
