@@ -6,7 +6,9 @@
  *
  * Where the peers' slots are (enum mlx5_rc_slots_at), so that each exit returns them once:
  *
- *   pool -> mlx5_rc_peers_setup -> taken -> mlx5_rc_lay -> in the queue -> mlx5_rc_slots_to_pool
+ *   pool           mlx5_rc_peers_setup     ─► taken
+ *   taken          mlx5_rc_lay             ─► in the queue
+ *   in the queue   mlx5_rc_slots_to_pool   ─► pool
  *
  * Order at stop, where nothing may be lost without being counted:
  *
