@@ -85,8 +85,8 @@ def _each_grows(read, by, what):
     spwlab.wait_for(done, 60, what)
 
 
-def wait(ends, counters):
-    """Until nothing moves between ends; counters(): all of theirs. Returns: what that gave."""
+def wait(ends, counters, still_s=STILL_S):
+    """Until nothing moves between ends for still_s; counters(): all of theirs. Returns: what that gave."""
     def times():
         return {(end, name): ns for end in ends for name, ns in end.lcores_ns().items()}
 
@@ -95,7 +95,7 @@ def wait(ends, counters):
 
     def still():
         before = counters()
-        time.sleep(STILL_S)
+        time.sleep(still_s)
         _each_grows(times, LCORE_NS, "a turn of every lcore")
         _each_grows(naps, NAPS, "a turn of every NIC thread")
         return before == counters() and before
