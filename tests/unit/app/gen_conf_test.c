@@ -29,7 +29,7 @@ static void defaults_are_those_of_help(void **state)
 	assert_true(conf.probe_ns == 100000000 && conf.slow_ns == 100000 && conf.hold_ns == 0);
 	assert_int_equal(conf.slots, 8192);
 	assert_int_equal(conf.trail_every, 1);
-	assert_int_equal(conf.frame.src_ip, RTE_IPV4(198, 18, 0, 1));
+	assert_int_equal(conf.frame.src_ip, RTE_IPV4(198u, 18, 0, 1));
 }
 
 static void options_reach_their_fields(void **state)
