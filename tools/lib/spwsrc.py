@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the source checks share: which files there are, and their text without comments and strings."""
+"""What the source checks share: which files there are, their text without comments and strings, their functions."""
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 C_LIKE = (".c", ".h", ".cu", ".cuh", ".cc", ".cpp")
-_TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
+SKIP = 77
+# comments, strings and characters
+TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
 
 
 def files(suffixes, folders=("lib", "app", "examples", "tests", "tools")):
@@ -34,7 +38,31 @@ def blank(text, keep_strings=False):
         if keep_strings and token[0] in "\"'":
             return token
         return re.sub(r"[^\n]", " ", token)
-    return _TOKEN.sub(spaces, text)
+    return TOKEN.sub(spaces, text)
+
+
+def functions(check, paths):
+    """(path, line, name, lines, parameters) of each function, by universal-ctags; without it the check is skipped."""
+    if not shutil.which("ctags"):
+        print(f"{check}: skipped, no ctags (package universal-ctags)")
+        sys.exit(SKIP)
+    cmd = ["ctags", "--output-format=json", "--fields=+neS", "--kinds-C=f", "--kinds-C++=f", "--langmap=C++:+.cu.cuh",
+           "--languages=C,C++", "-I", "SPW_INLINE,SPW_COLD,SPW_HD", "-f", "-", *paths]
+    out = subprocess.run(cmd, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    for line in out.splitlines():
+        tag = json.loads(line)
+        if "end" in tag:
+            lines = tag["end"] - tag["line"] + 1
+            yield tag["path"], tag["line"], tag["name"], lines, _parameters(tag.get("signature", ""))
+
+
+def _parameters(signature):
+    """How many a signature such as "(int a, void (*b)(int, int))" has."""
+    depth, cnt = 0, 0 if signature.strip("() ") in ("", "void") else 1
+    for char in signature:
+        depth += (char in "([{") - (char in ")]}")
+        cnt += char == "," and depth == 1
+    return cnt
 
 
 def finish(name, faults, looked_at):
