@@ -71,7 +71,7 @@ static const struct spw_opt replay_table[] = {
 /* The keys of a file, and what is no key. */
 static const struct spw_opt *table_fill(uint32_t *cnt_out)
 {
-	static struct spw_opt table[64 + SPW_ARRAY_CNT(replay_table)];
+	static struct spw_opt table[SPW_CONF_OPTION_MAX + SPW_ARRAY_CNT(replay_table)];
 	const struct spw_opt *keys = spw_conf_options(cnt_out);
 
 	memcpy(table, keys, *cnt_out * sizeof(*table));

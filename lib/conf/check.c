@@ -6,7 +6,7 @@
  * when the set of lcores is known.
  *
  * A single value's range is lib/opt's matter and was checked when it was set. Messages begin with
- * the place that a user can change: FILE:LINE:COLUMN, or the option (names.c).
+ * the place that a user can change: FILE:LINE:COLUMN, or the option (place.c).
  */
 #include <errno.h>
 #include <stdio.h>

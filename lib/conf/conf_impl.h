@@ -12,7 +12,7 @@
 
 /* Of section "ports" offsets are those in struct spw_conf_port, else those in struct spw_conf. */
 extern const struct spw_opt conf_table[];
-extern const uint32_t conf_table_cnt; /* at most 64: sets of keys are 64-bit masks */
+extern const uint32_t conf_table_cnt;
 
 /* The place in front of a message: "FILE:LINE:COLUMN: KEY" or "--OPTION". */
 #define CONF_PLACE_BYTES 768

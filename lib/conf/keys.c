@@ -194,6 +194,7 @@ const struct spw_opt conf_table[] = {
 	{RUN_FIELD(record_snap), .key = "record-snap", .name = "record-snap", .kind = SPW_OPT_BYTES,
 	 .max = SPW_FLIGHT_SNAP_MAX, .dflt = "0B", .help = "bytes kept of each frame's payload"},
 };
+_Static_assert(SPW_ARRAY_CNT(conf_table) <= SPW_CONF_OPTION_MAX, "an option for each bit of a set");
 const uint32_t conf_table_cnt = SPW_ARRAY_CNT(conf_table);
 
 /* Of the ports, or of everything else. */

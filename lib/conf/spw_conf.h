@@ -146,8 +146,12 @@ int spw_conf_check(struct spw_conf *conf);
  * Thread:  setup, after rte_eal_init */
 int spw_conf_check_lcores(const struct spw_conf *conf, const bool *is_lcore, uint32_t cnt);
 
+/* Most options of spw_conf_options: sets of them are 64-bit masks while a file is read. */
+#define SPW_CONF_OPTION_MAX 64u
+
 /* Purpose: the options of spinwire, which are the keys of its file too. Offsets are those in
  *          struct spw_conf or, in section "ports", struct spw_conf_port.
+ * Shape:   *cnt_out is SPW_CONF_OPTION_MAX at most.
  * Thread:  any */
 const struct spw_opt *spw_conf_options(uint32_t *cnt_out);
 
