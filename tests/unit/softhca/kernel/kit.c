@@ -193,3 +193,18 @@ int kit_modify(struct kit *k, uint32_t qp, uint32_t mask, uint8_t state)
 
 	return kit_cmd(k, IB_USER_VERBS_CMD_MODIFY_QP, &req, sizeof(req), NULL, 0);
 }
+
+void kit_rc_rtr(struct kit *k, struct ib_uverbs_create_qp_resp *out)
+{
+	uint32_t cq;
+
+	assert_int_equal(kit_cq(k, -1, &cq), 0);
+	assert_int_equal(kit_qp(k, IB_UVERBS_QPT_RC, cq, out), 0);
+	assert_int_equal(
+		kit_modify(k, out->qp_handle, QPA_PKEY | QPA_PORT | QPA_ACCESS, HCA_QPS_INIT), 0);
+	assert_int_equal(kit_modify(k, out->qp_handle,
+				    QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
+					    QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
+				    HCA_QPS_RTR),
+			 0);
+}

@@ -59,5 +59,7 @@ int kit_cq(struct kit *k, int channel, uint32_t *out);
 int kit_srq(struct kit *k, uint32_t *out);
 int kit_qp(struct kit *k, uint8_t type, uint32_t cq, struct ib_uverbs_create_qp_resp *out);
 int kit_modify(struct kit *k, uint32_t qp, uint32_t mask, uint8_t state);
+/* An RC QP with a CQ of its own, in RTR. */
+void kit_rc_rtr(struct kit *k, struct ib_uverbs_create_qp_resp *out);
 
 #endif

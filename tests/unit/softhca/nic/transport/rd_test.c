@@ -61,21 +61,12 @@ static void register_word(void)
 static int open_rd(void **state)
 {
 	struct ib_uverbs_create_qp_resp r;
-	uint32_t cq;
 
 	(void)state;
 	memset(&t, 0, sizeof(t));
 	kit_open(&t.k);
 	register_word();
-	assert_int_equal(kit_cq(&t.k, -1, &cq), 0);
-	assert_int_equal(kit_qp(&t.k, IB_UVERBS_QPT_RC, cq, &r), 0);
-	assert_int_equal(
-		kit_modify(&t.k, r.qp_handle, QPA_PKEY | QPA_PORT | QPA_ACCESS, HCA_QPS_INIT), 0);
-	assert_int_equal(kit_modify(&t.k, r.qp_handle,
-				    QPA_AV | QPA_PATH_MTU | QPA_DEST_QPN | QPA_RQ_PSN |
-					    QPA_MAX_DEST_RD_ATOMIC | QPA_MIN_RNR_TIMER,
-				    HCA_QPS_RTR),
-			 0);
+	kit_rc_rtr(&t.k, &r);
 	hca_lock(t.k.dev);
 	t.q = hca_qp_get(t.k.dev, r.qpn)->nic;
 	t.q->qp->attr.max_dest_rd_atomic = PLACES;
