@@ -48,7 +48,7 @@ static void roff_paragraphs(FILE *out, const char *text)
 		char line[256];
 
 		snprintf(line, sizeof(line), "%.*s", bytes, text);
-		roff_text(out, line[0] ? line : "");
+		roff_text(out, line);
 		fputs(line[0] ? "\n" : ".PP\n", out);
 		text += bytes + (text[bytes] == '\n');
 	}

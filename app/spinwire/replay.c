@@ -155,7 +155,6 @@ static int replay_report(const struct replay *replay, const char *json, const ch
 
 /* ---- arguments ---- */
 
-/* What the command line says. */
 /* The four options that a replay takes. */
 struct replay_args {
 	const char *file, *json, *explain, *handler;

@@ -17,7 +17,7 @@ static int cores_refuse(const char *text)
 }
 
 /* Decimal core number at *text, which then points behind it. */
-static bool conf_core_read(const char **text, uint32_t *core_out)
+static bool cores_number_read(const char **text, uint32_t *core_out)
 {
 	const char *at = *text;
 	uint32_t core = 0;
@@ -37,10 +37,10 @@ int spw_opt_cores(const char *text, uint32_t *core, uint32_t max, uint32_t *cnt)
 	for (const char *at = text;; at++) {
 		uint32_t first, last;
 
-		if (!conf_core_read(&at, &first))
+		if (!cores_number_read(&at, &first))
 			return cores_refuse(text);
 		last = first;
-		if (*at == '-' && (at++, !conf_core_read(&at, &last) || last < first))
+		if (*at == '-' && (at++, !cores_number_read(&at, &last) || last < first))
 			return cores_refuse(text);
 		for (uint32_t one = first; one <= last; one++) {
 			if (*cnt == max)
