@@ -27,6 +27,19 @@ struct dead {
 	char why[PERF_TEXT_BYTES];
 };
 
+/* "a=b" says what faces what; all else is proved where the subnets leave it open. */
+static int client_pair(struct perf_session *s, const char *names)
+{
+	struct perf_facing facing;
+	int rc = perf_pair(&s->own, &s->peer, names, NULL, &s->rails);
+
+	if (rc < 0 || (names && strchr(names, '=')) ||
+	    !perf_pair_is_open(&s->rails, &s->own, &s->peer))
+		return rc;
+	rc = perf_prove(s, &facing);
+	return rc ? rc : perf_pair(&s->own, &s->peer, names, &facing, &s->rails);
+}
+
 /* The lane allocates no more than the weaker end would: both ends have memory of the same size. */
 static int client_begin(const struct perf_args *args, const struct spw_oob_secret *secret,
 			struct perf_session *s)
@@ -41,12 +54,10 @@ static int client_begin(const struct perf_args *args, const struct spw_oob_secre
 		return rc;
 	rc = perf_facts_parse(theirs, &s->peer);
 	json_decref(theirs);
-	if (rc == 0)
-		rc = perf_pair(&s->own, &s->peer, args->rails, &s->rails);
 	s->lane.kind = args->memory;
 	s->lane.yield = s->own.cores < 4;
 	s->lane.memory_max = SPW_MIN(s->own.memory_max, s->peer.memory_max);
-	return rc;
+	return rc ? rc : client_pair(s, args->rails);
 }
 
 /* Egress and collectives count as RDMA: their rails are checked for functions of one card too. */

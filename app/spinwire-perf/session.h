@@ -36,6 +36,12 @@ struct perf_session {
  * then -1. Others: this case has failed, the next one may do. */
 int perf_xfer_client(struct perf_session *s, struct perf_result *result);
 int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
+/* Purpose: an order of case_xfer.c. Owner: the caller. */
+json_t *perf_xfer_order(const char *name, uint64_t seed, uint64_t slots);
+/* Purpose: client: finds out by probes which functions face each other; both ends are at a case.
+ * Lifetime: facing_out points into s->own and s->peer; cnt 0: no connection came up.
+ * Errors: those of the control connection. */
+int perf_prove(struct perf_session *s, struct perf_facing *facing_out);
 int perf_oneshot_client(struct perf_session *s, struct perf_result *result);
 int perf_oneshot_server(struct perf_session *s, const struct perf_case *what,
 			const json_t *request);

@@ -433,6 +433,8 @@ struct spw_xfer_rail_stat {
 	uint64_t resent_chunks;       /* chunks that it left to other rails when it failed */
 	uint64_t outages, outage_ns;  /* times it failed, and how long it was down; finished ones */
 	char why[128];                /* why it is not UP, or failed last; "" never */
+	uint8_t peer_idx; /* of a connection's rail: the peer's device that it leads to, in the
+			   * order of the peer's endpoint */
 };
 
 /* Purpose: the devices of the endpoint, the ones left out included.

@@ -29,6 +29,7 @@ bool spw_xfer_conn_rail_stat(const struct spw_xfer_conn *conn, uint32_t idx,
 		return false;
 	*stat_out = conn->rail[idx]->stat;
 	stat_out->state = stat_state(conn->rail[idx]);
+	stat_out->peer_idx = conn->rail[idx]->peer_idx;
 	return true;
 }
 

@@ -53,7 +53,7 @@ static uint64_t seed_of(uint64_t seed, bool of_server)
 /* ---- the client's end ---- */
 
 /* One form for all orders; a field that an order does not use is 0. */
-static json_t *xfer_order(const char *name, uint64_t seed, uint64_t slots)
+json_t *perf_xfer_order(const char *name, uint64_t seed, uint64_t slots)
 {
 	return json_pack("{s:s,s:I,s:I}", "do", name, "seed", (json_int_t)seed, "slots",
 			 (json_int_t)slots);
@@ -79,7 +79,7 @@ static int prepare_both(struct perf_session *s, const struct perf_case *what, ui
 
 	if (rc < 0)
 		return rc;
-	return perf_ask(s, xfer_order("prepare", seed, slots), ORDER_MS, NULL);
+	return perf_ask(s, perf_xfer_order("prepare", seed, slots), ORDER_MS, NULL);
 }
 
 /* One message outside of the timed part, every byte of it compared. */
@@ -88,7 +88,7 @@ static int xfer_measure_one(struct perf_session *s, const struct perf_case *what
 	int rc = prepare_both(s, what, seed, 1);
 
 	if (rc == 0 && what->op == PERF_SEND)
-		rc = perf_ctl_send(&s->ctl, xfer_order("one", seed, 1));
+		rc = perf_ctl_send(&s->ctl, perf_xfer_order("one", seed, 1));
 	if (rc == 0)
 		rc = perf_pump_one(&s->lane, what, &s->ctl, false);
 	if (rc == 0 && what->op == PERF_SEND) {
@@ -101,7 +101,7 @@ static int xfer_measure_one(struct perf_session *s, const struct perf_case *what
 	if (rc == 0)
 		rc = what->op == PERF_READ
 			     ? perf_bytes_verify(&s->lane, what, seed_of(seed, true), 1)
-			     : perf_ask(s, xfer_order("verify", seed, 1), ORDER_MS, NULL);
+			     : perf_ask(s, perf_xfer_order("verify", seed, 1), ORDER_MS, NULL);
 	return rc;
 }
 
@@ -119,7 +119,7 @@ static int verify_both(struct perf_session *s, const struct perf_result *result,
 		rc = perf_bytes_verify(&s->lane, what, seed_of(seed, true), (uint32_t)here);
 	if (rc == 0 && arrives_there(what)) {
 		there = what->op == PERF_READ ? SPW_MIN(slots, result->peer.total) : there;
-		rc = perf_ask(s, xfer_order("verify", seed, there), ORDER_MS, NULL);
+		rc = perf_ask(s, perf_xfer_order("verify", seed, there), ORDER_MS, NULL);
 	}
 	return rc;
 }
@@ -161,12 +161,12 @@ static int xfer_run(struct perf_session *s, struct perf_result *result)
 
 	perf_phy_read(&s->own, s->lane.rails, &before);
 	carried_add(s->lane.conn, result, -1);
-	rc = perf_ask(s, xfer_order("run", flag, 0), ORDER_MS, NULL);
+	rc = perf_ask(s, perf_xfer_order("run", flag, 0), ORDER_MS, NULL);
 	if (rc == 0)
 		rc = xfer_time(s, result, flag);
 	carried_add(s->lane.conn, result, 1);
 	if (rc == 0)
-		rc = perf_ask(s, xfer_order("stop", 0, 0), ORDER_MS, &answer);
+		rc = perf_ask(s, perf_xfer_order("stop", 0, 0), ORDER_MS, &answer);
 	if (rc < 0)
 		return rc;
 	perf_phy_since(&s->own, s->lane.rails, &before, &own);
@@ -200,7 +200,7 @@ int perf_xfer_client(struct perf_session *s, struct perf_result *result)
 	    (rc = xfer_run(s, result)) == 0 &&
 	    (rc = verify_both(s, result, seed + PERF_SLOT_MAX)) == 0 &&
 	    (rc = xfer_measure_one(s, what, seed + 2 * PERF_SLOT_MAX)) == 0)
-		return perf_ask(s, xfer_order("end", 0, 0), ORDER_MS, NULL);
+		return perf_ask(s, perf_xfer_order("end", 0, 0), ORDER_MS, NULL);
 	return perf_lane_give_up(&s->lane, &s->ctl, rc);
 }
 

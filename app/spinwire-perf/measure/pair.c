@@ -84,10 +84,28 @@ static void pair_join(struct perf_rails *rails, const struct perf_nic *a, const 
 		.own = a, .peer = b, .one_card = a->guid[0] && !strcmp(a->guid, b->guid)};
 }
 
+/* What probes found. Returns: whether they were sent from this function. */
+static bool pair_found(const struct perf_facing *facing, const struct perf_nic *nic,
+		       const struct perf_nic **peer_out)
+{
+	for (uint32_t i = 0; facing && i < facing->cnt; i++)
+		if (facing->own[i] == nic) {
+			*peer_out = facing->peer[i];
+			return true;
+		}
+	return false;
+}
+
 /* A function of the other end faces one of this end alone. */
 static const struct perf_nic *pair_facing(const struct perf_rails *rails,
-					  const struct perf_end *peer, const struct perf_nic *nic)
+					  const struct perf_end *peer,
+					  const struct perf_facing *facing,
+					  const struct perf_nic *nic)
 {
+	const struct perf_nic *found;
+
+	if (pair_found(facing, nic, &found))
+		return found;
 	for (uint32_t i = 0; i < peer->nic_cnt; i++)
 		if (!pair_unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]) &&
 		    !is_taken(rails, &peer->nic[i]))
@@ -95,20 +113,30 @@ static const struct perf_nic *pair_facing(const struct perf_rails *rails,
 	return NULL;
 }
 
-/* The two faults differ: the other end has no rail in the subnet, or none that is left. */
-static void pair_one(struct perf_rails *rails, const struct perf_end *peer,
-		     const struct perf_nic *nic)
+static uint32_t facing_cnt(const struct perf_end *peer, const struct perf_nic *nic)
 {
-	const struct perf_nic *other = pair_facing(rails, peer, nic);
-	bool any = false;
+	uint32_t cnt = 0;
 
-	if (other) {
-		pair_join(rails, nic, other);
-		return;
-	}
 	for (uint32_t i = 0; i < peer->nic_cnt; i++)
-		any |= !pair_unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]);
-	if (any)
+		cnt += !pair_unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]);
+	return cnt;
+}
+
+/* The faults differ: the other end has no rail in the subnet, none that a probe reached, or none
+ * that is left. */
+static void pair_one(struct perf_rails *rails, const struct perf_end *peer,
+		     const struct perf_facing *facing, const struct perf_nic *nic)
+{
+	const struct perf_nic *other = pair_facing(rails, peer, facing, nic);
+
+	if (other)
+		pair_join(rails, nic, other);
+	else if (pair_found(facing, nic, &other))
+		pair_fault(rails,
+			   "%s: its subnet %s/%u has rails of %s, but no probe reached one: does "
+			   "its cable lead to another host? left out",
+			   nic->rdma, nic->ip, nic->prefix, peer->host);
+	else if (facing_cnt(peer, nic))
 		pair_fault(
 			rails,
 			"%s: %s has fewer rails in the subnet of %s/%u, none is left to face it; "
@@ -147,7 +175,7 @@ static int no_such_device(const struct perf_end *end, const char *name)
 
 /* One word of --rails: "a" or "a=b". */
 static int pair_named(struct perf_rails *rails, const struct perf_end *own,
-		      const struct perf_end *peer, char *word)
+		      const struct perf_end *peer, const struct perf_facing *facing, char *word)
 {
 	char *other = strchr(word, '=');
 	const struct perf_nic *a, *b;
@@ -164,12 +192,13 @@ static int pair_named(struct perf_rails *rails, const struct perf_end *own,
 	else if (b)
 		pair_join(rails, a, b);
 	else
-		pair_one(rails, peer, a);
+		pair_one(rails, peer, facing, a);
 	return 0;
 }
 
 static int pair_names(struct perf_rails *rails, const struct perf_end *own,
-		      const struct perf_end *peer, const char *names)
+		      const struct perf_end *peer, const char *names,
+		      const struct perf_facing *facing)
 {
 	char text[256], *rest = NULL;
 	int rc = 0;
@@ -180,24 +209,24 @@ static int pair_names(struct perf_rails *rails, const struct perf_end *own,
 	     word = strtok_r(NULL, "+", &rest))
 		rc = rails->cnt == PERF_RAIL_MAX
 			     ? spw_err(EINVAL, "--rails: more than %u rails", PERF_RAIL_MAX)
-			     : pair_named(rails, own, peer, word);
+			     : pair_named(rails, own, peer, facing, word);
 	return rc;
 }
 
 /* The order of the facts is that of PCI addresses at either end, so rails have the same numbers in
  * each run. */
 int perf_pair(const struct perf_end *own, const struct perf_end *peer, const char *names,
-	      struct perf_rails *rails_out)
+	      const struct perf_facing *facing, struct perf_rails *rails_out)
 {
 	uint32_t usable = 0;
 
 	memset(rails_out, 0, sizeof(*rails_out));
 	if (names)
-		return pair_names(rails_out, own, peer, names);
+		return pair_names(rails_out, own, peer, names, facing);
 	for (uint32_t i = 0; i < own->nic_cnt && rails_out->cnt < PERF_RAIL_MAX; i++)
 		if (!pair_unfit(&own->nic[i])) {
 			usable++;
-			pair_one(rails_out, peer, &own->nic[i]);
+			pair_one(rails_out, peer, facing, &own->nic[i]);
 		}
 	if (own->nic_cnt == 0)
 		pair_fault(rails_out, "%s has no RDMA device%s", own->host,
@@ -205,6 +234,27 @@ int perf_pair(const struct perf_end *own, const struct perf_end *peer, const cha
 	else if (usable == 0)
 		pair_fault(rails_out, "%s: %s", own->nic[0].rdma, pair_unfit(&own->nic[0]));
 	return 0;
+}
+
+bool perf_pair_is_open(const struct perf_rails *rails, const struct perf_end *own,
+		       const struct perf_end *peer)
+{
+	for (uint32_t i = 0; i < rails->cnt; i++)
+		if (facing_cnt(peer, rails->rail[i].own) > 1 ||
+		    facing_cnt(own, rails->rail[i].peer) > 1)
+			return true;
+	return false;
+}
+
+uint32_t perf_pair_candidates(const struct perf_end *end, const struct perf_end *other,
+			      const struct perf_nic *nic_out[static PERF_RAIL_MAX])
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < end->nic_cnt && cnt < PERF_RAIL_MAX; i++)
+		if (!pair_unfit(&end->nic[i]) && facing_cnt(other, &end->nic[i]))
+			nic_out[cnt++] = &end->nic[i];
+	return cnt;
 }
 
 /* The first pair is taken: more than one bond between two machines is not expected. */

@@ -22,13 +22,31 @@ struct perf_rails {
 	uint32_t fault_cnt;
 };
 
+/* Which functions were found to face each other, by probes (prove.c). */
+struct perf_facing {
+	const struct perf_nic *own[PERF_RAIL_MAX];  /* that were tried */
+	const struct perf_nic *peer[PERF_RAIL_MAX]; /* NULL: none faces it */
+	uint32_t cnt;
+};
+
 /* Purpose: pairs by subnet, in order. names: "mlx5_0+mlx5_1" takes only those of this end,
- *   "mlx5_0=mlx5_2" says what faces what; NULL: all that are up and have an address.
+ *   "mlx5_0=mlx5_2" says what faces what; NULL: all that are up and have an address. facing: what
+ *   is known of the functions in it; NULL: nothing.
  * Lifetime: rails_out points into own and peer.
  * Errors: -EINVAL names is malformed or names what is not there. No rail is no error: see fault.
  */
 int perf_pair(const struct perf_end *own, const struct perf_end *peer, const char *names,
-	      struct perf_rails *rails_out);
+	      const struct perf_facing *facing, struct perf_rails *rails_out);
+
+/* Purpose: whether the subnets leave open which function faces which: link-local addresses are the
+ *   same on every cable, and several cables may be one subnet. */
+bool perf_pair_is_open(const struct perf_rails *rails, const struct perf_end *own,
+		       const struct perf_end *peer);
+
+/* Purpose: the functions of an end that could face one of the other end, in order.
+ * Returns: how many, up to PERF_RAIL_MAX. */
+uint32_t perf_pair_candidates(const struct perf_end *end, const struct perf_end *other,
+			      const struct perf_nic *nic_out[static PERF_RAIL_MAX]);
 
 /* Purpose: two bonds in one subnet; whether there are. Lifetime: they point into own and peer. */
 bool perf_pair_bonds(const struct perf_end *own, const struct perf_end *peer,

@@ -90,6 +90,31 @@ def test_four_rails():
             equal(sum(used), row["own"]["total"] * row["case"]["bytes"], f"bytes of all rails: {row}")
 
 
+def two_cables(letters, ips):
+    """A card whose two functions are each at a cable of its own."""
+    return card("--name", "mlx5_0,mlx5_1", "--ip", ips, cable_name="+".join(f"{cable()}-{c}" for c in letters))
+
+
+def test_cables_crossed():
+    """Link-local addresses are the same on every cable, and here the nearest ones are those of the wrong functions:
+    each row of one rail measures a cable, and the report says which functions it joins."""
+    with server(under=two_cables("ab", "169.254.1.1,169.254.1.4")) as (host, _):
+        got = report(host, *QUICK, "--rows", "write", under=two_cables("ba", "169.254.1.2,169.254.1.5"))
+    equal([(rail["own"], rail["peer"]) for rail in got["rails"]], [("mlx5_0", "mlx5_1"), ("mlx5_1", "mlx5_0")], "rails")
+    equal({row["case"]["rails"] for row in got["rows"]}, {1, 2, 3}, "sets of rails")
+    check(all(row["valid"] != "failed" for row in got["rows"]), str(got["rows"]))
+
+
+def test_cable_elsewhere():
+    """One of two cables in a subnet leads to another host: the other one is measured, and this one is named."""
+    with server(under=two_cables("xb", "10.0.0.1,10.0.0.2")) as (host, _):
+        got = report(host, *QUICK, "--rows", "write", status=4, under=two_cables("by", "10.0.0.3,10.0.0.4"))
+    equal([(rail["own"], rail["peer"]) for rail in got["rails"]], [("mlx5_0", "mlx5_1")], "rails")
+    equal(len(got["faults"]), 1, "faults")
+    check("mlx5_1: its subnet 10.0.0.4/24 has rails of " in got["faults"][0], str(got["faults"]))
+    check(all(row["valid"] != "failed" for row in got["rows"]), str(got["rows"]))
+
+
 def test_egress():
     """Single packets over each rail alone: all of them have a stamp, between what was due before and what is read of
     the clock afterwards, and arrive with their bytes. What no packet carries is left out."""

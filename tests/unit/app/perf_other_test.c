@@ -34,11 +34,11 @@ static void software_of_the_kernel_is_named_and_not_taken(void **state)
 	assert_non_null(strstr(text, "rxe0 (rxe over ens3) is software of the kernel"));
 	perf_other_text(&own.other[1], text, sizeof(text));
 	assert_non_null(strstr(text, "siw0 (Software iWARP stack over lo) is software"));
-	assert_int_equal(perf_pair(&own, &own, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &own, NULL, NULL, &rails), 0);
 	assert_int_equal(rails.cnt, 0);
 	assert_int_equal(rails.fault_cnt, 1);
 	assert_non_null(strstr(rails.fault[0], "has no RDMA device that is a NIC"));
-	assert_int_equal(perf_pair(&own, &own, "rxe0", &rails), -EINVAL);
+	assert_int_equal(perf_pair(&own, &own, "rxe0", NULL, &rails), -EINVAL);
 	assert_non_null(strstr(spw_err_text(), "rxe0 (rxe over ens3) is software"));
 }
 
@@ -58,7 +58,7 @@ static void software_beside_a_card_leaves_its_name(void **state)
 	assert_int_equal(with.nic_cnt, without.nic_cnt);
 	assert_memory_equal(with.nic, without.nic, sizeof(with.nic));
 	another(&without);
-	assert_int_equal(perf_pair(&with, &without, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&with, &without, NULL, NULL, &rails), 0);
 	assert_int_equal(rails.fault_cnt, 0);
 }
 

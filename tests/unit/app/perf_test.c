@@ -42,7 +42,7 @@ static void halves_of_one_cable(void **state)
 
 	(void)state;
 	sparks(&own, &peer);
-	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &peer, NULL, NULL, &rails), 0);
 	assert_int_equal(rails.cnt, 2);
 	assert_string_equal(rails.rail[0].own->rdma, rails.rail[0].peer->rdma);
 	half = limit_of(&rails, &own, &peer, 1, "PCIe Gen5 x4");
@@ -59,7 +59,7 @@ static void functions_of_one_pcie_link(void **state)
 
 	(void)state;
 	sparks(&own, &peer);
-	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &peer, NULL, NULL, &rails), 0);
 	snprintf(own.nic[1].pci, sizeof(own.nic[1].pci), "0000:01:00.1");
 	for (uint32_t i = 0; i < own.nic_cnt; i++)
 		own.nic[i].port = peer.nic[i].port = i;
@@ -79,7 +79,7 @@ static void software_enforces(void **state)
 	(void)state;
 	sparks(&own, &peer);
 	own.software = peer.software = true;
-	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &peer, NULL, NULL, &rails), 0);
 	assert_true(limit_of(&rails, &own, &peer, 3, "") <= 0);
 	for (uint32_t i = 0; i < own.nic_cnt; i++)
 		own.nic[i].port_enforced_mbps = 13000;
@@ -102,12 +102,12 @@ static void one_card(void **state)
 
 	(void)state;
 	sparks(&own, &peer);
-	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &peer, NULL, NULL, &rails), 0);
 	assert_false(rails.rail[0].one_card);
 	memcpy(peer.nic[0].guid, own.nic[0].guid, sizeof(own.nic[0].guid));
 	for (uint32_t i = 0; i < peer.nic_cnt; i++)
 		memcpy(peer.nic[i].guid, own.nic[i].guid, sizeof(own.nic[i].guid));
-	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &peer, NULL, NULL, &rails), 0);
 	assert_true(rails.rail[0].one_card);
 }
 
@@ -120,16 +120,16 @@ static void what_cannot_be_paired_says_why(void **state)
 	sparks(&own, &peer);
 	for (uint32_t i = 0; i < peer.nic_cnt; i++)
 		peer.nic[i].mtu = 1500;
-	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &peer, NULL, NULL, &rails), 0);
 	assert_int_equal(rails.cnt, 0);
 	assert_int_equal(rails.fault_cnt, 2);
 	assert_non_null(strstr(rails.fault[0], "MTU"));
 	peer.nic_cnt = 0;
-	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &peer, NULL, NULL, &rails), 0);
 	assert_non_null(strstr(rails.fault[0], "another host"));
-	assert_int_equal(perf_pair(&own, &peer, "nothing", &rails), -EINVAL);
+	assert_int_equal(perf_pair(&own, &peer, "nothing", NULL, &rails), -EINVAL);
 	own.nic_cnt = 0;
-	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(perf_pair(&own, &peer, NULL, NULL, &rails), 0);
 	assert_non_null(strstr(rails.fault[0], "no RDMA device"));
 }
 
@@ -148,7 +148,7 @@ static void figures_and_words(void **state)
 
 	(void)state;
 	sparks(&s.own, &s.peer);
-	assert_int_equal(perf_pair(&s.own, &s.peer, NULL, &s.rails), 0);
+	assert_int_equal(perf_pair(&s.own, &s.peer, NULL, NULL, &s.rails), 0);
 	perf_judge(&s, &r, &v);
 	assert_true(v.gbps > 98.1 && v.gbps < 98.2);
 	assert_true(v.efficiency > 0.85 && v.efficiency < 0.86);
