@@ -6,7 +6,7 @@
  *
  *                      ┌─ parse.c: the command line, "did you mean"
  *   struct spw_opt[] ──┼─ value.c: text to field, the same for a file (lib/conf) and for defaults
- *                      └─ app/common/app_opt.h: --help, --help-all, man page, completion
+ *                      └─ app/common/opt/app_opt.h: --help, --help-all, man page, completion
  *
  * A setting is one entry and one field, and what it accepts cannot differ from what help prints.
  * An entry knows nothing of "--", so that keys of a file or of a port can stand in such a table.

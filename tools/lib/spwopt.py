@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Command lines of the tools, as lib/opt and app/common/app_opt.h have them in C: quantities with units, one line for
-an error with the name that was probably meant, --version, and for the build a man page and completion (--help-man,
+"""Command lines of the tools, as lib/opt and app/common/opt have them in C: quantities with units, one line for an
+error with the name that was probably meant, --version, and for the build a man page and completion (--help-man,
 --help-bash, --help-zsh)."""
 import argparse
 import fractions
