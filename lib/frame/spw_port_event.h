@@ -53,6 +53,8 @@ struct spw_port_stat {
 	bool missed_known;            /* false: the device has no such count; printed as unknown */
 	uint64_t rx_frames, rx_bytes; /* lent by rx_burst */
 	uint64_t tx_frames, tx_bytes; /* sent, by the device's count where it has one */
+	/* Of the link, each direction; 0: unknown, or no link at all. Rails: their sum. */
+	uint64_t link_bps;
 	/* Frames that the physical port discarded because NIC or bus were congested, whatever their
 	 * destination. All functions of the port report the same ones; none is in wire_frames. */
 	uint64_t port_discards;

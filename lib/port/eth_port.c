@@ -113,5 +113,6 @@ void port_eth_stat(struct port_eth *pe, uint64_t by_cqe, struct spw_port_stat *s
 
 	rdma_missed_stat(known, counted - pe->drops_base, by_cqe, stat);
 	rdma_phy_stat(&pe->phy, stat);
+	stat->link_bps = rdma_dev_speed_mbps(pe->dev) * 1000000ull;
 	stat->err[SPW_PORT_ERR_link_down] += spw_thr_load_rlx(&pe->dev->link_down_cnt);
 }

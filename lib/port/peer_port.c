@@ -121,5 +121,6 @@ void port_peers_stat(struct port_peers *pp, struct spw_port_stat *stat)
 	stat->err[SPW_PORT_ERR_protocol] = 0;
 	spw_peer_conn_stat(pp->conn, stat);
 	rdma_phy_stat(&pp->phy, stat);
+	stat->link_bps = rdma_dev_speed_mbps(pp->dev) * 1000000ull;
 	rdma_retransmits_stat(pp->dev, &pp->retransmits, stat);
 }

@@ -96,6 +96,7 @@ struct ethdev_port {
 	struct spw_phy_count phy_base[SPW_PHY_CNT], phy_last[SPW_PHY_CNT]; /* at start, at stop */
 	/* link; written by EAL's interrupt thread or by events() */
 	uint32_t link_up, gone;
+	uint64_t link_bps;      /* of a NIC, as last read; virtual devices invent theirs */
 	uint32_t link_reported; /* by events() */
 	bool link_by_irq;
 	uint64_t link_next_tsc; /* when events() reads the link again */

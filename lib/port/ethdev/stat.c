@@ -86,6 +86,7 @@ void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat)
 	}
 	stat->port_copies += ep->fact->rx_copies ? raw : 0;
 	ethdev_phy_stat(ep, stat);
+	stat->link_bps = spw_thr_load_rlx(&ep->link_bps);
 	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->link_down_cnt);
 }
 
@@ -105,15 +106,18 @@ void ethdev_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *
 
 /* ---- link ---- */
 
-static bool ethdev_link_is_up(const struct ethdev_port *ep)
+static bool ethdev_link_is_up(struct ethdev_port *ep)
 {
 	struct rte_eth_link link;
 
 	if (ep->netdev[0]) /* net_af_packet reports every link as up */
 		return ethdev_netdev_is_up(ep->netdev);
 	memset(&link, 0, sizeof(link));
-	return rte_eth_link_get_nowait(ep->port_id, &link) == 0 &&
-	       link.link_status == RTE_ETH_LINK_UP;
+	if (rte_eth_link_get_nowait(ep->port_id, &link) || link.link_status != RTE_ETH_LINK_UP)
+		return false;
+	if (ep->is_dma && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
+		spw_thr_store_rlx(&ep->link_bps, link.link_speed * 1000000ull);
+	return true;
 }
 
 /* EAL's interrupt thread. [P1 release, pairs with P2] */

@@ -314,6 +314,7 @@ static void rails_rail_add(struct spw_port_stat *sum, const struct spw_port_stat
 	sum->tx_frames += rail->tx_frames;
 	sum->tx_bytes += rail->tx_bytes;
 	sum->tx_flushed += rail->tx_flushed;
+	sum->link_bps += rail->link_bps;
 	sum->port_copies += rail->port_copies;
 	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
 		sum->dropped[i] += rail->dropped[i];
@@ -347,6 +348,7 @@ static void rails_queue_add(const struct rails_queue *q, struct spw_port_stat *s
 static void rails_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 {
 	const struct rails_port *rp = rails_of(port);
+	bool speeds_known = true;
 
 	stat_out->missed_known = true;
 	stat_out->retransmits_known = true;
@@ -355,7 +357,9 @@ static void rails_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 
 		spw_port_stat(rp->rail[r], &rail);
 		rails_rail_add(stat_out, &rail);
+		speeds_known &= rail.link_bps != 0;
 	}
+	stat_out->link_bps *= speeds_known;
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		if (rp->queue[i].port)
 			rails_queue_add(&rp->queue[i], stat_out);
