@@ -3,14 +3,21 @@
  *
  * The files of --json, --csv and their like (app_file.h). base/spw_file.h does the work; here
  * stdout ("-") is added, and the option's name in front of each error. Programs call app_file_try
- * for every output before they run.
+ * or app_file_take for every output before they run.
+ *
+ * A report that goes to stdout has it alone: its descriptor is put aside before EAL starts, and
+ * stderr takes its place. What EAL, a PMD, a plug-in or the program itself prints cannot get into
+ * the report then.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app_file.h"
+#include "app_print.h"
 #include "base/spw_err.h"
 #include "base/spw_file.h"
 
@@ -23,6 +30,27 @@ bool app_file_is_stdout(const char *path)
 int app_file_try(const char *option, const char *path)
 {
 	return spw_file_try(path) ? spw_err_ctx(-EIO, "%s", option) : 0;
+}
+
+static FILE *report; /* stdout, once an option has taken it */
+
+/* In a plain file stdout is taken at its place, so what was printed before stays in front. */
+int app_file_take(const char *option, const char *path)
+{
+	static const char *taker;
+	int fd;
+
+	if (!app_file_is_stdout(path))
+		return app_file_try(option, path);
+	if (taker)
+		return spw_err(EINVAL, "%s - and %s -: stdout can take one of them", taker, option);
+	fflush(stdout);
+	fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	report = fd < 0 ? NULL : app_print_report(fd);
+	if (!report || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return spw_err(EIO, "%s -: stdout: %s", option, strerror(errno));
+	taker = option;
+	return 0;
 }
 
 /* 0666 is what the umask then narrows, as for any file of the user's. */
@@ -46,7 +74,7 @@ int app_file_write(const char *what, char *text, const char *path)
 		return spw_err(ENOMEM, "%s: no memory", what);
 	if (!app_file_is_stdout(path))
 		rc = app_file_put(text, path);
-	else if (fputs(text, stdout) == EOF || fflush(stdout))
+	else if (fputs(text, report) == EOF || fflush(report))
 		rc = spw_err(EIO, "stdout: cannot write: %s", strerror(errno));
 	free(text);
 	return rc ? spw_err_ctx(-EIO, "%s", what) : 0;

@@ -20,11 +20,6 @@ json_t *app_json_known(bool known, uint64_t v)
 	return known ? app_json_number(v) : json_null();
 }
 
-int app_json_try(const char *path)
-{
-	return app_file_is_stdout(path) ? 0 : app_file_try("--json", path);
-}
-
 int app_json_write(json_t *top, const char *path)
 {
 	char *text = NULL;

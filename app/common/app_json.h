@@ -29,15 +29,8 @@ json_t *app_json_number(uint64_t v);
  */
 json_t *app_json_known(bool known, uint64_t v);
 
-/* Purpose: checks, before a run, that app_json_write will be able to write to path. Leaves nothing
- *   there. NULL and "" mean no summary.
- * Thread: any.
- * Errors: -EIO with the path.
- */
-int app_json_try(const char *path);
-
-/* Purpose: writes top to path ("-": stdout). A file appears whole, by a rename, or stays as it was;
- *   devices and pipes are written in place.
+/* Purpose: writes top to path, which app_file_take has tried. A file appears whole, by a rename, or
+ *   stays as it was; devices and pipes are written in place.
  * Owner: takes over top. NULL stands for a summary that could not be made.
  * Thread: any.
  * Errors: -ENOMEM (top is NULL); -EIO with the path.

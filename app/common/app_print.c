@@ -73,6 +73,16 @@ static void sieve_put(FILE **stream, struct sieve *s, int mode)
 	*stream = file;
 }
 
+FILE *app_print_report(int fd)
+{
+	static struct sieve sieve;
+	FILE *file = NULL;
+
+	sieve.fd = fd;
+	sieve_put(&file, &sieve, _IOFBF);
+	return file;
+}
+
 /* stdout is buffered by lines on a terminal only; stderr never, so that a message is not lost in a
  * crash. */
 void app_print_start(void)

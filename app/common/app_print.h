@@ -6,11 +6,20 @@
 #ifndef APP_PRINT_H
 #define APP_PRINT_H
 
+#include <stdio.h>
+
 /* Purpose: replaces stdout and stderr by streams that let no control character through but newline
  *   and tab (base/spw_text.h). They have no descriptor (fileno() is -1); what really moves a cursor
  *   is written to the descriptor itself.
  * Thread: main, before anything is printed.
  */
 void app_print_start(void);
+
+/* Purpose: a stream of the same kind for the one report that goes to fd.
+ * Owner: the program, until it ends.
+ * Returns: NULL if memory ran out.
+ * Thread: main, once.
+ */
+FILE *app_print_report(int fd);
 
 #endif

@@ -186,7 +186,7 @@ int doctor_idle(const struct doctor_args *args)
 {
 	struct idle_probe *probe;
 	struct spw_tsc tsc;
-	int rc = app_json_try(args->json);
+	int rc = app_file_take("--json", args->json);
 
 	if (rc == 0)
 		rc = spw_tsc_calibrate(50, &tsc);

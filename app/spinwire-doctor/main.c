@@ -32,13 +32,9 @@ static int doctor_machine_read(const struct doctor_args *args, struct spw_plat *
 /* Before the machine is read and measured, which takes seconds. */
 static int doctor_outputs_try(const struct doctor_args *args)
 {
-	int rc = app_json_try(args->json);
+	int rc = app_file_take("--json", args->json);
 
-	if (rc || !app_file_is_stdout(args->receipt))
-		return rc ? rc : app_file_try("--receipt", args->receipt);
-	return app_file_is_stdout(args->json)
-		       ? spw_err(EINVAL, "--json - and --receipt -: stdout can take one of them")
-		       : 0;
+	return rc ? rc : app_file_take("--receipt", args->receipt);
 }
 
 /* check and replay */
@@ -71,7 +67,7 @@ static int doctor_record(const struct doctor_args *args)
 {
 	const char *path = args->file[0];
 	struct spw_plat *plat = NULL;
-	int rc = app_file_is_stdout(path) ? 0 : app_file_try("record", path);
+	int rc = app_file_take("record", path);
 
 	if (rc == 0)
 		rc = doctor_live(&plat);

@@ -154,7 +154,7 @@ static int gen_args_read(struct gen *gen, int argc, char **argv)
 		return rc;
 	rc = app_limits_args(&gen->eal);
 	if (rc == 0)
-		rc = app_json_try(gen->conf.json);
+		rc = app_file_take("--json", gen->conf.json);
 	if (rc == 0)
 		rc = app_file_try("--trail", gen->conf.trail);
 	if (rc == 0)

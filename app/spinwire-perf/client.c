@@ -138,12 +138,9 @@ static bool client_measure(struct perf_session *s, struct perf_result *r, struct
 /* stdout can take one output; the tables are left out for it. */
 static int client_outputs_try(const struct perf_args *args)
 {
-	int rc = app_json_try(args->json);
+	int rc = app_file_take("--json", args->json);
 
-	if (rc == 0 && app_file_is_stdout(args->json) && app_file_is_stdout(args->csv))
-		rc = spw_err(EINVAL, "--json - and --csv -: stdout can take one of them");
-	if (rc == 0 && !app_file_is_stdout(args->csv))
-		rc = app_file_try("--csv", args->csv);
+	rc = rc ? rc : app_file_take("--csv", args->csv);
 	return rc ? rc : app_file_try("--html", args->html);
 }
 

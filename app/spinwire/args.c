@@ -124,7 +124,7 @@ static int args_try_values(const struct spw_conf *conf)
  * before it. */
 static int args_try_outputs(const struct spw_conf *conf)
 {
-	int rc = app_json_try(conf->run.json);
+	int rc = app_file_take("--json", conf->run.json);
 
 	rc = rc ? rc : app_file_try("--record", conf->run.record);
 	return rc ? rc : app_file_try("--trail", conf->run.trail);

@@ -213,7 +213,7 @@ int app_replay(int argc, char **argv)
 		app_opt_answer(app_args_program(), rc);
 		return APP_GOOD;
 	}
-	rc = rc ? rc : app_json_try(args.json);
+	rc = rc ? rc : app_file_take("--json", args.json);
 	rc = rc ? rc : app_replay_open(&replay, args.file, args.handler);
 	rc = rc ? rc : replay_report(&replay, args.json, args.explain);
 	if (!rc && (app_replay_differs(&replay) ||

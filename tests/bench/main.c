@@ -160,7 +160,7 @@ static int run_one(size_t i, int argc, char **argv, const char *json_path)
 	struct spw_bench_out out = {0};
 	int status;
 
-	if (app_json_try(json_path))
+	if (app_file_take("--json", json_path))
 		return complain();
 	machine_text(out.machine, sizeof(out.machine));
 	status = bench_list[i].run(argc, argv, &out);

@@ -14,6 +14,7 @@
 
 #include "unit_test.h"
 
+#include "app_file.h"
 #include "app_json.h"
 
 #define OLD "the last good summary\n"
@@ -74,7 +75,7 @@ static void test_replaces(void **state)
 {
 	(void)state;
 	old_summary();
-	assert_int_equal(app_json_try(path), 0);
+	assert_int_equal(app_file_take("--json", path), 0);
 	assert_content(OLD);
 	assert_int_equal(app_json_write(small(), path), 0);
 	assert_content("{\n \"a\": 1\n}\n");
@@ -102,7 +103,7 @@ static void test_unwritable(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < SPW_ARRAY_CNT(wrong); i++) {
-		assert_int_equal(app_json_try(wrong[i]), -EIO);
+		assert_int_equal(app_file_take("--json", wrong[i]), -EIO);
 		assert_non_null(strstr(spw_err_text(), wrong[i]));
 	}
 }
@@ -110,9 +111,8 @@ static void test_unwritable(void **state)
 static void test_nothing_wanted(void **state)
 {
 	(void)state;
-	assert_int_equal(app_json_try(NULL), 0);
-	assert_int_equal(app_json_try(""), 0);
-	assert_int_equal(app_json_try("-"), 0);
+	assert_int_equal(app_file_take("--json", NULL), 0);
+	assert_int_equal(app_file_take("--json", ""), 0);
 }
 
 /* A link that someone laid is replaced, not followed. */
@@ -135,7 +135,7 @@ static void test_device(void **state)
 	struct stat st;
 
 	(void)state;
-	assert_int_equal(app_json_try("/dev/null"), 0);
+	assert_int_equal(app_file_take("--json", "/dev/null"), 0);
 	assert_int_equal(app_json_write(small(), "/dev/null"), 0);
 	assert_int_equal(stat("/dev/null", &st), 0);
 	assert_true(S_ISCHR(st.st_mode));
@@ -155,13 +155,39 @@ static void test_stdout(void **state)
 	assert_true(was >= 0 && fd >= 0);
 	fflush(stdout);
 	dup2(fd, STDOUT_FILENO);
-	assert_int_equal(app_json_try("/proc/self/fd/1"), 0);
+	assert_int_equal(app_file_take("--json", "/proc/self/fd/1"), 0);
 	assert_int_equal(app_json_write(small(), "/proc/self/fd/1"), 0);
 	dup2(was, STDOUT_FILENO);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_nlink, 1);
 	close(fd);
 	close(was);
+}
+
+/* What is printed after "-" was taken goes to stderr, and a second report is refused. */
+static void test_dash(void **state)
+{
+	int was = dup(STDOUT_FILENO), err = dup(STDERR_FILENO), fd;
+
+	(void)state;
+	old_summary();
+	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	assert_true(was >= 0 && err >= 0 && fd >= 0);
+	fflush(stdout);
+	dup2(fd, STDOUT_FILENO);
+	dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+	assert_int_equal(app_file_take("--json", "-"), 0);
+	printf("a line of a plug-in\n");
+	fflush(stdout);
+	assert_int_equal(app_json_write(small(), "-"), 0);
+	assert_int_equal(app_file_take("--csv", "-"), -EINVAL);
+	dup2(was, STDOUT_FILENO);
+	dup2(err, STDERR_FILENO);
+	assert_non_null(strstr(spw_err_text(), "--json - and --csv -"));
+	assert_content("{\n \"a\": 1\n}\n");
+	close(fd);
+	close(was);
+	close(err);
 }
 
 int main(void)
@@ -171,6 +197,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stdout, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dash, setup, teardown),
 		cmocka_unit_test(test_unwritable),
 		cmocka_unit_test(test_nothing_wanted),
 		cmocka_unit_test_setup_teardown(test_device, setup, teardown),
