@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The summary for programs: "schema": "spinwire.gen/1", read by tools and tests. main.c
+ * The summary for programs: "schema": "spinwire.gen/1", described by share/schema/gen.json. main.c
  * calls it after the text. Keys are added, never renamed. Counters are integers of 63 bits; a
  * percentile beyond the samples is null, one among the lost frames "lost", as in the text.
  */

@@ -2,14 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The summary for programs: one JSON object, "schema": "spinwire.summary/1". A value that is
- * unknown, or a percentile finer than the samples allow, is null. tests/e2e/kit/summary_schema.py
- * checks it.
+ * unknown, or a percentile finer than the samples allow, is null. share/schema/summary.json
+ * describes every key.
  *
  * Everything is packed from struct app_result, so no number is computed here. Unsigned counters are
  * stored as JSON integers of 63 bits; names that may hold any byte pass app_json_text.
  *
- * A new field is one of struct app_result (app.h), filled by result.c, packed here and named by the
- * schema; the tables of report_text.c and telemetry.c print the same result. Ledger:
+ * A new field is one of struct app_result (app.h), filled by result.c, packed here and described by
+ * the schema; the tables of report_text.c and telemetry.c print the same result. Ledger:
  * report_ledger.c; causes, worst frames, held up: report_slow.c; ports: app_port.c; host:
  * app_host.c. replay.c packs a summary of its own from the same parts.
  */

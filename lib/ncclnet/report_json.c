@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The report's file: "schema": "spinwire.ncclnet/1". Names and units are those of spinwire's other
- * summaries; docs/110-nccl.md shows one.
+ * The report's file: "schema": "spinwire.ncclnet/1", described by share/schema/ncclnet.json. Names
+ * and units are those of spinwire's other summaries; docs/110-nccl.md shows one.
  *
  *   NCCL_SPINWIRE_REPORT=FILE (%p process, %h host)
  *   { schema, version, host, pid, communicators: [

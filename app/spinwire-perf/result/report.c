@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A run as JSON ("spinwire.perf/1", tests/e2e/perf/perf_schema.py) and as CSV.
+ * A run as JSON ("spinwire.perf/1", share/schema/perf.json) and as CSV.
  *
  * client.c writes both after the run; the HTML page is made from the JSON (local.c). Keys are a
  * promise to those who read them: they are added, not renamed. Text of either end passes

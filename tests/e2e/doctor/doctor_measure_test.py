@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+import documents
 import spwtest
 from spwtest import Skip, check, equal, spwlab
 
@@ -31,7 +32,7 @@ def measure(under, *words, env=None):
                           capture_output=True, text=True,
                           timeout=BOUND_S, check=False, env=env)
     check(done.returncode in (0, 2), done)
-    out = json.loads(done.stdout)
+    out = documents.loads(done.stdout)
     return {(way["from"], way["to"]): way for way in out["measured"]}, {f["id"] for f in out["findings"]
                                                                         if f["id"].startswith("measured")}
 
@@ -158,7 +159,7 @@ def test_stopped():
         time.sleep(0.4)  # less than one measurement takes
     out, err = process.communicate()
     check(process.returncode in (0, 2), err)
-    ways = json.loads(out)["measured"]
+    ways = documents.loads(out)["measured"]
     check(ways and all(way["mbps"] for way in ways), ways)
 
 
@@ -186,7 +187,7 @@ def test_answer_hostile():
     done = subprocess.run([*card(), DOCTOR, "answer"], input="\n".join(asks) + "\n", capture_output=True, text=True,
                           timeout=BOUND_S, check=False)
     equal(done.returncode, 0, done.stderr)
-    hello, *replies = [json.loads(line) for line in done.stdout.splitlines()]
+    hello, *replies = [documents.foreign(line) for line in done.stdout.splitlines()]
     equal([port["device"] for port in hello["ports"]], ["rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"],
           "ports")
     equal([ask for ask, reply in zip(asks, replies) if "error" not in reply], [asks[10], asks[15]], "what was done")

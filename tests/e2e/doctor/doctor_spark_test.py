@@ -3,12 +3,12 @@
 """spinwire-doctor on the live software card of a DGX Spark, not on a recorded tree: four functions, two PCI domains,
 halves, the plan between two such cards, the GID that UCX really takes, a cable that is pulled, interfaces with other
 names."""
-import json
 import os
 import re
 import subprocess
 import sys
 
+import documents
 import spwtest
 from spwtest import check, equal, spwlab, write_file
 
@@ -34,12 +34,12 @@ def run(*words, under=(), env=None):
 
 def found(*words, **kwargs):
     """Findings about the card alone."""
-    return {f["id"] for f in json.loads(run(*words, "--json", "-", **kwargs))["findings"]
+    return {f["id"] for f in documents.loads(run(*words, "--json", "-", **kwargs))["findings"]
             if not f["id"].startswith(OF_THIS_MACHINE)}
 
 
 def facts(*words, **kwargs):
-    receipt = json.loads(run(*words, "--receipt", "-", **kwargs))
+    receipt = documents.loads(run(*words, "--receipt", "-", **kwargs))
     return {(f["of"], f["name"]): f["value"] for f in receipt["facts"] if "value" in f}
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from xml.etree import ElementTree
 
+import documents
 import spwtest
 from spwtest import SANITIZED, Skip, check, equal, spwlab, write_file
 
@@ -33,12 +34,12 @@ def doctor(*words, status=0, under=(), **kwargs):
 
 
 def findings(*words, status=0):
-    return {f["id"]: f for f in json.loads(doctor(*words, "--json", "-", status=status).stdout)["findings"]}
+    return {f["id"]: f for f in documents.loads(doctor(*words, "--json", "-", status=status).stdout)["findings"]}
 
 
 def facts(*words, **kwargs):
     """{(of, name): value} of what is known."""
-    receipt = json.loads(doctor(*words, "--receipt", "-", **kwargs).stdout)
+    receipt = documents.loads(doctor(*words, "--receipt", "-", **kwargs).stdout)
     return {(f["of"], f["name"]): f["value"] for f in receipt["facts"] if "value" in f}
 
 
@@ -140,7 +141,7 @@ def test_receipt():
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "receipt.json")
         doctor("replay", platform("dgx-spark"), "--receipt", path)
-        receipt = json.loads(spwlab.read(path))
+        receipt = documents.load(path)
         equal(receipt["schema"], "spinwire.receipt/1", "schema")
         sha = receipt.pop("sha256")
         text = json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -215,13 +216,13 @@ def test_agrees_with_ip_and_ethtool():
     spwtest.need("ip", "ethtool")
     got = live_facts()
     for name in netdevs(got):
-        link = json.loads(said("ip", "-j", "addr", "show", name))[0]
+        link = documents.foreign(said("ip", "-j", "addr", "show", name))[0]
         equal(got["nic " + name, "mac"], link["address"], "MAC address")
         equal(got["nic " + name, "mtu"], str(link["mtu"]), "MTU")
         equal(got["nic " + name, "carrier"] == "1", "LOWER_UP" in link["flags"], "carrier")
         addresses = [f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"] if a["family"] == "inet"]
         equal(got["nic " + name, "ipv4"].split(), addresses, "addresses")
-        default = json.loads(said("ip", "-j", "route", "show", "default"))
+        default = documents.foreign(said("ip", "-j", "route", "show", "default"))
         equal(got["nic " + name, "default_route"] == "1", any(route["dev"] == name for route in default),
               "default route")
         speed = re.search(r"Speed: (\d+)Mb/s", said("ethtool", name))
@@ -374,7 +375,7 @@ def test_states_of_this_process():
         done = subprocess.run([*softhca, mtu, *under, DOCTOR, "--json", "-"], capture_output=True, text=True,
                               check=False, env={**os.environ, **env})
         check(done.returncode in (0, 2), done)
-        return {f["id"] for f in json.loads(done.stdout)["findings"]}
+        return {f["id"] for f in documents.loads(done.stdout)["findings"]}
     healthy = found()
     equal(found(*no_raw) ^ healthy, {"cap-net-raw"}, "without CAP_NET_RAW")
     equal(found("prlimit", "--memlock=8388608", *no_lock) ^ healthy, {"memlock-low"}, "8 MiB and no CAP_IPC_LOCK")

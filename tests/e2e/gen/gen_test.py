@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """spinwire-gen: what it sends is what it reports, and what comes back is counted from the intended time."""
 import contextlib
-import json
 import os
 import signal
 
+import documents
 import spwtest
 from spwtest import Run, balanced, check, equal, spwlab
 
@@ -51,8 +51,7 @@ def generate(app, folder, lcores=None, status=0, limit=120, then=None, during=No
 def written(path):
     """The summary, once it is whole."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        return documents.load(path)
     except (OSError, ValueError):
         return None
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judges Prometheus' text format 0.0.4: by our own reading of it, by promtool, and by the distribution's Python client.
 The last two are asked where they are installed (tools/deps test)."""
-import json
 import os
 import re
 import shutil
 import subprocess
+
+import documents
 
 # Debian's packages belong to Debian's python3, which need not be the one that runs this test.
 PYTHON = "/usr/bin/python3"
@@ -71,4 +72,4 @@ def samples(text):
     """{(name, labels): value} as the client reads it."""
     done = subprocess.run([PYTHON, "-c", PARSE], input=text, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"the client: {done.stderr}\n{text}"
-    return {(name, tuple(sorted(labels.items()))): value for name, labels, value in json.loads(done.stdout)}
+    return {(name, tuple(sorted(labels.items()))): value for name, labels, value in documents.foreign(done.stdout)}

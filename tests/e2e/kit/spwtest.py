@@ -2,7 +2,6 @@
 """What the end-to-end tests share: running spinwire, checking what it leaves on the machine and in its summary."""
 import contextlib
 import glob
-import json
 import os
 import re
 import signal
@@ -15,10 +14,10 @@ import traceback
 
 for folder in ("../../../tools/lib", "../softhca", "../spinwire", "../gen"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), folder))
-import spwlab  # noqa: E402  (found by the lines above)
+import documents  # noqa: E402  (found by the lines above)
+import spwlab  # noqa: E402
 import stacks  # noqa: E402
 import strict  # noqa: E402
-import summary_schema  # noqa: E402
 
 SPINWIRE = os.environ["SPINWIRE"]
 SKIP = 77
@@ -121,9 +120,7 @@ class Run:
         check(not left, f"not removed: {left}")
         summary = None
         if os.path.exists(self.json_path):
-            with open(self.json_path, encoding="utf-8") as file:
-                summary = json.load(file)
-            summary_schema.check(summary)
+            summary = documents.load(self.json_path)
         return summary
 
     def __enter__(self):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """pair.py RANK CASE...: the net plugin between two processes, each with software devices of its own on one cable; RANK
 is rank.c."""
-import json
 import os
 import signal
 import socket
@@ -10,8 +9,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'softhca'))
-import peers  # noqa: E402  (found by the line above)
+for kit in ('softhca', 'kit'):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', kit))
+import documents  # noqa: E402  (found by the lines above)
+import peers  # noqa: E402
 
 RANK = sys.argv[1]
 SECONDS = 60
@@ -58,8 +59,7 @@ class Pair:
             check('done' in rank.output(), f'{rank.name} did not end its work')
 
     def report(self, side):
-        with open(f'{self.folder.name}/report.{side}', encoding='utf8') as f:
-            report = json.load(f)
+        report = documents.load(f'{self.folder.name}/report.{side}')
         check(report['schema'] == 'spinwire.ncclnet/1', report['schema'])
         check(len(report['communicators']) == 1 and len(report['communicators'][0]['peers']) == 1,
               'one communicator, one peer')

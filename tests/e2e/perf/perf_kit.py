@@ -10,7 +10,7 @@ import socket
 import struct
 import subprocess
 
-import perf_schema
+import documents
 import spwtest
 from spwtest import Skip, check, equal, spwlab
 
@@ -39,8 +39,7 @@ def perf(*words, under=(), status=0, **kwargs):
 
 
 def report(*words, **kwargs):
-    got = json.loads(perf(*words, "--json", "-", **kwargs).stdout)
-    perf_schema.check(got)
+    got = documents.loads(perf(*words, "--json", "-", **kwargs).stdout)
     return got
 
 
@@ -156,7 +155,7 @@ class Channel:
 
     def hear(self):
         size = struct.unpack(">I", self.read(4))[0]
-        return json.loads(self.read(size + 32)[:size])
+        return documents.foreign(self.read(size + 32)[:size])
 
 
 def dial(host, secret=b"", limit_s=20):

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 
-import perf_schema
+import documents
 import spwtest
 from perf_kit import LIMIT_S, PERF, QUICK, Channel, cable, card, one_line, perf, report, rows_of, server
 from spwtest import Skip, check, equal, spwlab
@@ -30,9 +30,7 @@ def test_local():
     with spwlab.scratch() as folder:
         paths = {kind: os.path.join(folder, f"out.{kind}") for kind in ("json", "csv", "html")}
         done = perf(*QUICK, *[word for kind, path in paths.items() for word in (f"--{kind}", path)])
-        with open(paths["json"], encoding="utf-8") as file:
-            got = json.load(file)
-        perf_schema.check(got)
+        got = documents.load(paths["json"])
         kinds = {(row["case"]["op"], row["case"]["latency"], row["case"]["both"]) for row in got["rows"]}
         equal(kinds, {("write", False, False), ("write", False, True), ("write", True, False), ("send", False, False),
                       ("send", True, False),
@@ -60,7 +58,7 @@ def test_outputs():
         paths = {kind: os.path.join(folder, f"out.{kind}") for kind in ("json", "csv", "html")}
         done = perf(*quick, "--csv", "/dev/full", "--json", paths["json"], "--html", paths["html"], status=2)
         check("--csv: /dev/full: cannot write: No space left" in done.stderr, done.stderr)
-        check(json.loads(spwlab.read(paths["json"]))["rows"] and "</html>" in spwlab.read(paths["html"]),
+        check(documents.load(paths["json"])["rows"] and "</html>" in spwlab.read(paths["html"]),
               "the other two")
         os.symlink(spwtest.write_file(folder, "victim", "mine"), paths["csv"])
         perf(*quick, "--csv", paths["csv"])
@@ -138,9 +136,7 @@ def test_collectives():
         done = subprocess.run([*card("--as", "dgx-spark"), PERF, host, "--rows", "coll", "--sizes", "1K,64K,8M",
                                "--time", "40ms", "--json", path],
                               capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
-        with open(path, encoding="utf-8") as file:
-            got = json.load(file)
-    perf_schema.check(got)
+        got = documents.load(path)
     one_shot = rows_of(got, net="one-shot")
     equal([(row["case"]["coll"], row["case"]["bytes"]) for row in one_shot],
           [(name, size) for name in ("all_gather", "all_reduce") for size in (1024, 65536)],
@@ -169,9 +165,7 @@ def test_gpu():
         done = subprocess.run([PERF, "--rows", "write,gpu", *quick, "--json", path], capture_output=True, text=True,
                               timeout=LIMIT_S, check=False,
                               stdin=subprocess.DEVNULL)
-        with open(path, encoding="utf-8") as file:
-            got = json.load(file)
-    perf_schema.check(got)
+        got = documents.load(path)
     rows = rows_of(got, gpu=True)
     check(rows and rows_of(got, gpu=False), str(got["rows"]))
     equal({row["valid"] for row in rows_of(got, gpu=False)}, {"unverified"}, "rows of the CPU's memory")
@@ -313,8 +307,7 @@ def test_too_large():
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
         done = perf("--rows", "write", "--sizes", "64,16G", "--time", "40ms", "--json", path, status=4)
-        with open(path, encoding="utf-8") as file:
-            rows = json.load(file)["rows"]
+        rows = documents.load(path)["rows"]
     with open("/proc/meminfo", encoding="ascii") as file:
         free_kib = int(re.search(r"MemAvailable: +(\d+)", file.read()).group(1))
     if free_kib > 128 << 20:
@@ -405,9 +398,7 @@ def test_peer_dies():
         os.killpg(process.pid, signal.SIGKILL)
         out, err = client.communicate(timeout=LIMIT_S)
         equal(client.returncode, 4, f"status\n{out}{err}")
-        with open(path, encoding="utf-8") as file:
-            got = json.load(file)
-    perf_schema.check(got)
+        got = documents.load(path)
     equal(got["rows"][0]["valid"], "unverified", "the first row")
     check(all(row["valid"] == "failed" and row["why"] for row in got["rows"][2:]), str(got["rows"]))
 

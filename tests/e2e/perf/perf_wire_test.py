@@ -11,6 +11,7 @@ import struct
 import subprocess
 import threading
 
+import documents
 import spwtest
 from perf_kit import PERF, QUICK, TOOL, Pair, cable, card, ip, need_netns, perf, report, rows_of, server
 from spwtest import Skip, check, equal, spwlab
@@ -93,7 +94,7 @@ class Between:
             near.sendall(stream.read(40))
             while True:
                 text, mac = stream.read(struct.unpack(">I", stream.read(4))[0]), stream.read(32)
-                message = json.loads(text)
+                message = documents.foreign(text)
                 if "token" in message:
                     listener = socket.create_server(("127.0.0.1", 0))
                     self.take(listener, message["port"], self.data)

@@ -5,7 +5,6 @@ does."""
 import contextlib
 import glob
 import itertools
-import json
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ import sys
 import threading
 import time
 
+import documents
 import spwtest
 import spwjoin
 from spwreport import data, sweep
@@ -363,8 +363,7 @@ def test_discarded_by_the_port():
         finally:
             spwlab.forget_prefix(prefix)
         equal(done.returncode, 0, done.stdout + done.stderr)
-        with open(path, encoding="utf-8") as file:
-            gen = json.load(file)
+        gen = documents.load(path)
         run.signal(signal.SIGINT)
         summary = run.finish()
     balanced(summary)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The files that options name: tried before a run, never through a link, whole or not at all, and "-" is stdout or a
 clear refusal."""
-import json
 import os
 import subprocess
 
+import documents
 import spwtest
 from spwtest import Skip, check, equal, spwlab
 
@@ -75,7 +75,7 @@ def test_dash():
             done = run(command, "-", cwd=folder)
             equal(os.listdir(folder), [], f"{what}: files")
             if what.split()[-1] in ("--json", "--receipt"):
-                json.loads(done.stdout)  # and nothing else
+                documents.loads(done.stdout)  # and nothing else
             elif what == "doctor record":
                 check(done.stdout.startswith("# spinwire machine"), f"{what}: {done}")
             else:

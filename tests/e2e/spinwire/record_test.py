@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """--record: what ran is run again by --replay, with the same ledger, the same causes and the same worst frames."""
-import json
 import os
 import signal
 import struct
@@ -9,6 +8,7 @@ import subprocess
 import time
 
 import causes_test
+import documents
 import spwtest
 from spwreport import data, sweep
 from spwtest import Run, balanced, check, equal, spwlab
@@ -23,7 +23,7 @@ def replay(path, *args, status=0):
         done = subprocess.run([spwtest.SPINWIRE, "--replay", path, "--json", out, *args], capture_output=True,
                               text=True, timeout=120, check=False)
         equal(done.returncode, status, f"replay\n{done.stdout}{done.stderr}")
-        return json.loads(spwlab.read(out)) if status in (0, 3) else None, done.stdout + done.stderr
+        return documents.load(out) if status in (0, 3) else None, done.stdout + done.stderr
 
 
 def same(got, summary):

@@ -4,7 +4,6 @@
 user runs everything below; his capabilities are given by setpriv, as systemd's AmbientCapabilities= or a container
 engine would."""
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ import typing
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "softhca"))
 import peers  # noqa: E402  (found by the line above)
+import documents  # noqa: E402
 import spwtest  # noqa: E402
 from spwtest import SANITIZED, Run, Skip, balanced, check, equal, spwlab  # noqa: E402
 
@@ -182,7 +182,7 @@ def test_doctor():
             done = subprocess.run([*under, doctor, "--json", "-"], capture_output=True, text=True, timeout=60,
                                   check=False)
             check(done.returncode in (0, 2), f"status {done.returncode}\n{done.stderr}")
-            told.append({finding["id"] for finding in json.loads(done.stdout)["findings"]})
+            told.append({finding["id"] for finding in documents.loads(done.stdout)["findings"]})
         check(told[0] - told[1] <= {"cap-net-raw", "memlock-low"} and told[1] <= told[0],
               f"the user is told {told[0]}, root {told[1]}")
 

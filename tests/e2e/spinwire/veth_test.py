@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """AF_PACKET on a veth pair in a network namespace of the test's own, fed by tcpreplay and by trafgen."""
-import json
 import os
 import signal
 import subprocess
 import sys
 
+import documents
 import spwtest
 from spwtest import Run, Skip, balanced, check, equal, udp_frame, spwlab
 
@@ -46,7 +46,7 @@ def make_veth():
 
 def packets(iface, direction):
     shown = subprocess.run([spwlab.find("ip"), "-j", "-s", "link", "show", iface], check=True, capture_output=True)
-    return json.loads(shown.stdout)[0]["stats64"][direction]["packets"]
+    return documents.foreign(shown.stdout)[0]["stats64"][direction]["packets"]
 
 
 def fed_by(generator, handler="null"):

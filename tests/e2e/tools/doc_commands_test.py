@@ -8,13 +8,13 @@ no rule knows fails. A `text` block in the same section, after a command that wa
 line must have a line of the same shape (numbers aside) in the output. Lines that only some machines print are named if
 they are absent. """
 import glob
-import json
 import os
 import re
 import shlex
 import subprocess
 import time
 
+import documents
 import spwtest
 from spwtest import Skip, check, equal, spwlab
 
@@ -248,8 +248,7 @@ def test_source_and_sink():
                                      "--json", gen_json], folder)
             finally:
                 spwlab.stop(process)
-            with open(gen_json, encoding="utf-8") as file:
-                gen = json.load(file)
+            gen = documents.load(gen_json)
             check(gen["echoed"] > gen["sent"] * 0.9,
                   f"{card}: {gen['echoed']} echoes of {gen['sent']}\n{printed}\n{spwlab.read(out.name)}")
 

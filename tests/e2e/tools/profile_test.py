@@ -3,7 +3,6 @@
 """tools/profile: the probe of the machine's own jitter, a short sweep, the report in a browser, and what may go
 wrong."""
 import html.parser
-import json
 import os
 import re
 import signal
@@ -13,6 +12,7 @@ import sys
 import time
 import zlib
 
+import documents
 import spwtest
 from spwtest import Skip, check, equal, spwlab
 import spwfile  # in tools/lib, which spwtest has found
@@ -25,8 +25,7 @@ SHORT = ["--ethdev", "--seconds", "0.5", "--steps", "2", "--carries", "200000"]
 
 
 def rows_of(path):
-    with open(path, encoding="utf-8") as file:
-        got = json.load(file)
+    got = documents.load(path)
     equal(got["schema"], "spinwire.idle/1", "schema")
     return {(row["case"], row["metric"]): row["median"] for row in got["rows"]}
 
@@ -82,9 +81,9 @@ def profile(folder, args, status=0, env=None, under=()):
                           timeout=200, check=False,
                           env={**os.environ, **(env or {})})
     equal(done.returncode, status, f"exit status of {' '.join(cmd)}\n{done.stdout}\n")
-    paths = [os.path.join(folder, name) for name in ("profile.json", "report.html")]
-    record, page = (spwlab.read(path) if os.path.isfile(path) else None for path in paths)
-    return done.stdout, json.loads(record) if record else None, page
+    record, page = (os.path.join(folder, name) for name in ("profile.json", "report.html"))
+    return (done.stdout, documents.load(record) if os.path.isfile(record) else None,
+            spwlab.read(page) if os.path.isfile(page) else None)
 
 
 class Page(html.parser.HTMLParser):
@@ -298,7 +297,7 @@ def main_job(args, wrap=(), **kwargs):
         equal(job.returncode, 0, f"exit status\n{out}\n")
         for part in ("round trip", "polled_sent", f"report: {folder}/report.html"):
             check(part in out, f"no {part!r} in\n{out}")
-        got, page = json.loads(spwlab.read(summary)), Page(spwlab.read(os.path.join(folder, "report.html")))
+        got, page = documents.load(summary), Page(spwlab.read(os.path.join(folder, "report.html")))
     check(got["ledger"]["received"] > 0 and got["seconds"] < JOB_S, "it did not end early")
     check("Round trip" in page.words, "no round trip in the report")
     return out

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """spinwire and its peers on one cable of software ConnectXs: what the tests and the fault matrix share."""
-import json
 import os
 import subprocess
 import sys
@@ -11,7 +10,8 @@ for folder in ("../../softhca", "../../kit", "../../rails"):
     sys.path.insert(0, os.path.join(HERE, folder))
 for name in ("spinwire", "spinwire-gen"): # by hand: what build/ holds
     os.environ.setdefault(name.upper().replace("-", "_"), os.path.join(HERE, "../../../../build/app", name, name))
-import peers  # noqa: E402  (found by the lines above)
+import documents  # noqa: E402  (found by the lines above)
+import peers  # noqa: E402
 import spwtest  # noqa: E402
 import stacks  # noqa: E402
 from spwtest import Run, check, equal, spwlab  # noqa: E402
@@ -94,5 +94,4 @@ class Source:
         finally:
             spwlab.forget_prefix(self.prefix)
         equal(self.process.returncode, 0, f"spinwire-gen\n{out}")
-        with open(self.json, encoding="utf-8") as file:
-            return json.load(file)
+        return documents.load(self.json)

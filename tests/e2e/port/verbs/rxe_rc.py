@@ -4,7 +4,6 @@
 machine and the software ConnectX outside. In the guest our program runs on `verbs:rxe0`; outside DRIVER runs on mlx5_0.
 spinwire-gen makes messages on one side, spinwire echoes them on the other; every one must come back whole. KEYs are the
 guest's."""
-import json
 import os
 import re
 import signal
@@ -13,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'mlx5'))
-from app import peers, spwlab  # noqa: E402  (found by the line above)
+from app import documents, peers, spwlab  # noqa: E402  (found by the line above)
 import guest  # noqa: E402  (found by app)
 
 SPINWIRE, GEN = os.environ['SPINWIRE'], os.environ['SPINWIRE_GEN']
@@ -74,8 +73,7 @@ def guest_calls(folder, op, driver, port, deadline):
         raise peers.Failed('mode=eth on rxe was not refused as it should be')
     if not re.search(r'spinwire: error: .*rxe0 is not an mlx5 device: use verbs:rxe0', vm.output()):
         raise peers.Failed('mlx5:rxe0 was not refused as it should be')
-    with open(summary, encoding='utf-8') as f:
-        check(json.loads(found.group(1)), json.load(f)['ledger'])
+    check(documents.loads(found.group(1)), documents.load(summary)['ledger'])
 
 
 def guest_serves(folder, op, driver, port, deadline):
@@ -90,8 +88,7 @@ def guest_serves(folder, op, driver, port, deadline):
                        spec(driver, 'mlx5_0', op, f'connect=127.0.0.1:{port}'), *PLAN, '--json', summary], folder,
                       'gen')
     host.wait(deadline) # QEMU accepts for a guest that does not listen yet; the port tries again and again
-    with open(summary, encoding='utf-8') as f:
-        gen = json.load(f)
+    gen = documents.load(summary)
     check(gen, None)
 
 
