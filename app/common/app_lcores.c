@@ -125,10 +125,8 @@ void app_lcores_warn(const struct spw_plat *plat, const uint32_t *lcore_id, uint
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
 						 used ? ", " : "", one);
 	if (text[0])
-		spw_warn(
-			"cores: %s: other threads and timer interrupts will stop the loop; isolate "
-			"fast cores (isolcpus=, nohz_full=, rcu_nocbs=), and take them with "
-			"--lcores "
-			"auto",
-			text);
+		spw_advise("cores-shared: %s: other threads and timer interrupts will stop the "
+			   "loop; isolate fast cores (isolcpus=, nohz_full=, rcu_nocbs=), and take "
+			   "them with --lcores auto",
+			   text);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "app_print.h"
 #include "app_program.h"
@@ -21,10 +22,45 @@ int app_complain(const char *program, int rc)
 										: APP_MACHINE;
 }
 
+/* Written by the sink, whose calls never overlap, while the program opens its parts. */
+static struct {
+	bool held;
+	char codes[256];
+} advice;
+
+/* Each code once: the doctor explains it better than a line of a log does. */
+static void advice_note(const char *text)
+{
+	const size_t used = strlen(advice.codes);
+	char code[64];
+
+	snprintf(code, sizeof(code), "%.*s", (int)strcspn(text, ":"), text);
+	if (!strstr(advice.codes, code))
+		snprintf(advice.codes + used, sizeof(advice.codes) - used, "%s%s", used ? ", " : "",
+			 code);
+}
+
+void app_advice_hold(void)
+{
+	advice.held = true;
+}
+
+const char *app_advice_codes(void)
+{
+	return advice.codes;
+}
+
 static void app_log_line(enum spw_log_level level, const char *text, void *program)
 {
-	static const char *const tag[] = {"", "warning: ", "error: "};
+	static const char *const tag[] = {[SPW_LOG_INFO] = "",
+					  [SPW_LOG_ADVICE] = "advice: ",
+					  [SPW_LOG_WARN] = "warning: ",
+					  [SPW_LOG_ERROR] = "error: "};
 
+	if (level == SPW_LOG_ADVICE)
+		advice_note(text);
+	if (level == SPW_LOG_ADVICE && advice.held)
+		return;
 	fprintf(stderr, "%s: %s%s\n", (const char *)program, tag[level], text);
 }
 

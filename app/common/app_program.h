@@ -24,6 +24,18 @@ int app_complain(const char *program, int rc);
  */
 void app_program_start(const char *program);
 
+/* Purpose: from now on lines of advice (SPW_LOG_ADVICE) are not printed; the result then names
+ *   their codes in one line.
+ * Thread: main, before anything is opened.
+ */
+void app_advice_hold(void);
+
+/* Purpose: the doctor's codes of all advice so far: "hugepages-none, cores-shared"; "" without any.
+ * Lifetime: static.
+ * Thread: main, when nothing is being opened.
+ */
+const char *app_advice_codes(void);
+
 /* Purpose: flushes stdout at the end of a program.
  * Returns: status; APP_MACHINE in place of APP_GOOD if stdout did not take everything.
  * Thread: main.

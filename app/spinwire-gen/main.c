@@ -105,7 +105,8 @@ static int gen_report_write(struct gen *gen)
 				  .warm_up_ns = gen->conf.warm_up_ns,
 				  .tsc_hz = gen->senders.tsc.hz,
 				  .sender_cnt = gen->senders.cnt,
-				  .run = gen->conf.frame.run};
+				  .run = gen->conf.frame.run,
+				  .full = gen->conf.full};
 	static struct gen_sum sum;
 	int rc;
 
@@ -197,6 +198,8 @@ static int gen_main_run(struct gen *gen, int argc, char **argv)
 		app_opt_answer(gen_conf_program(), rc);
 		return APP_GOOD;
 	}
+	if (!gen->conf.full)
+		app_advice_hold();
 	if (rc == 0) {
 		app_rights_reduce(&gen->eal);
 		rc = app_eal_start(&gen->eal);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The report as tables on stdout. It prints only what can be known from the samples: a percentile
- * beyond them is "-", one among the lost frames "lost".
+ * The report on stdout, ten lines or tables. It prints only what can be known from the samples: a
+ * percentile beyond them is "-", one among the lost frames "lost".
  *
  * main.c calls gen_report_text once, with the sum of all senders (gen/spw_gen_sum.h) and the
  * port's own counters. report_json.c has the same figures for programs. Nothing is computed here
@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "app_brief.h"
 #include "app_loop.h"
 #include "app_port.h"
 #include "report.h"
@@ -159,6 +160,53 @@ static void report_slow(const struct gen_sum *sum, uint64_t tsc_hz)
 	}
 }
 
+/* Every distribution, flow with errors and worst frame. */
+static void report_tables(const struct gen_sum *sum, const struct gen_report *what)
+{
+	report_head();
+	if (sum->expect_echo)
+		report_points("round trip", &sum->round_trip);
+	report_schedule(sum);
+	report_flows(sum);
+	report_slow(sum, what->tsc_hz);
+}
+
+/* A core that was away for as long with nothing to do explains what its sender did not. */
+static void report_why(const struct gen_sum *sum, const struct app_brief_cause *most)
+{
+	const struct spw_hist_summary *alone = &sum->core_alone;
+	char time[APP_BRIEF_TIME_BYTES];
+
+	printf(APP_BRIEF_LEAD, "because");
+	if (alone->answer[SPW_HIST_POINT_max] == SPW_HIST_VALUE &&
+	    alone->value[SPW_HIST_POINT_max] >= sum->slow.threshold_ns)
+		printf("this machine took the sender's core for up to %s before the plan, when "
+		       "it had nothing to do\n",
+		       app_brief_time(alone->value[SPW_HIST_POINT_max], time));
+	else
+		printf("%s: %s\n", most->name, most->text);
+}
+
+/* Round trips, how well the schedule was kept, and where slow frames were. */
+static void report_brief(const struct gen_sum *sum)
+{
+	const struct gen_slow *slow = &sum->slow;
+	struct app_brief_cause cause[GEN_CAUSE_CNT];
+
+	if (sum->expect_echo)
+		app_brief_points("round trip", sum->round_trip.value, sum->round_trip.answer,
+				 "from due to back");
+	app_brief_points("schedule", sum->schedule.value, sum->schedule.answer,
+			 "from due to taken by the port");
+	for (int c = 0; c < GEN_CAUSE_CNT; c++)
+		cause[c] = (struct app_brief_cause){gen_cause_name((enum gen_cause)c),
+						    gen_cause_text((enum gen_cause)c),
+						    slow->by[c].frames};
+	if (app_brief_slow(slow->threshold_ns, sum->intended, cause, GEN_CAUSE_CNT))
+		report_why(sum, &cause[0]);
+	app_brief_end("--full: every distribution, flow and the worst frames");
+}
+
 /* From what was meant to be sent, over what was, to how late it was; lines that would be zero are
  * left out. */
 void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
@@ -182,16 +230,15 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		       "sender's core was away for longer than --slots last\n",
 		       what->stat.missed_frames);
 	report_shortfall(sum, what);
-	app_loop_print(stdout, "  ", &what->stat);
+	if (what->full || app_loop_judge(&what->stat) == APP_LOOP_INSIDE)
+		app_loop_print(stdout, "  ", &what->stat);
 	app_port_strays_print("  ", what->opened, &what->stat);
 	if (what->warm_up_ns)
 		printf("  percentiles and causes are those of frames due after %.3f s of warm-up\n",
 		       (double)what->warm_up_ns * 1e-9);
-	report_head();
-	if (sum->expect_echo)
-		report_points("round trip", &sum->round_trip);
-	report_schedule(sum);
-	report_flows(sum);
-	report_slow(sum, what->tsc_hz);
+	if (what->full)
+		report_tables(sum, what);
+	else
+		report_brief(sum);
 	fflush(stdout);
 }

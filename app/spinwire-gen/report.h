@@ -22,6 +22,7 @@ struct gen_report {
 	uint64_t tsc_hz;
 	uint32_t sender_cnt;
 	uint16_t run;
+	bool full;                 /* every table */
 	struct spw_port_stat stat; /* of the port, after the last frame */
 };
 
@@ -30,7 +31,7 @@ struct gen_report {
  */
 uint64_t gen_report_flushed(const struct gen_sum *sum, const struct gen_report *what);
 
-/* Purpose: prints the tables to stdout.
+/* Purpose: prints the result to stdout: ten lines, or every table.
  * Thread: main.
  */
 void gen_report_text(const struct gen_sum *sum, const struct gen_report *what);

@@ -118,6 +118,7 @@ json_t *app_litmus_json(const struct app *app);
 int app_capture_open(struct app *app);
 /* When the capture has stopped. Errors: -ENOSPC frames were lost since the file took no more. */
 int app_capture_end(const struct app *app);
+void app_capture_print(const struct app *app);
 
 /* trail.c: the rings that the pipes fill, without --trail none; after the run, their file.
  * Errors:  -ENOMEM; those of spw_trail_write. */
@@ -190,8 +191,10 @@ void app_result_gather(struct app *app, const struct spw_rec_view *view,
  * Thread:  setup, after app_run. */
 struct spw_rec_view *app_view_final(struct app *app);
 
-/* report_text.c, report_json.c: the summary on stdout, and as a JSON file.
+/* report_brief.c, report_text.c, report_json.c: the summary on stdout, short or with --full, and as
+ * a JSON file.
  * Errors:  as app_json_write. */
+void app_report_brief(const struct app *app, const struct app_result *result);
 void app_report_text(const struct app *app, const struct app_result *result);
 int app_report_json(const struct app *app, const struct app_result *result, const char *path);
 

@@ -52,7 +52,13 @@ static int explain_refuse(void *unused SPW_UNUSED, const char *text SPW_UNUSED)
 	return spw_err(EINVAL, "is of --replay: spinwire --replay FILE --explain FLOW:NUMBER");
 }
 
-static const struct spw_opt replay_table[] = {
+static const struct spw_opt own_table[] = {
+	{.name = "full",
+	 .section = "run",
+	 .offset = offsetof(struct spw_conf, run.full),
+	 .bytes = sizeof(bool),
+	 .kind = SPW_OPT_FLAG,
+	 .help = "print every table of the result; without it ten lines"},
 	{.name = "replay",
 	 .section = "replay",
 	 .kind = SPW_OPT_OWN,
@@ -71,12 +77,12 @@ static const struct spw_opt replay_table[] = {
 /* The keys of a file, and what is no key. */
 static const struct spw_opt *table_fill(uint32_t *cnt_out)
 {
-	static struct spw_opt table[SPW_CONF_OPTION_MAX + SPW_ARRAY_CNT(replay_table)];
+	static struct spw_opt table[SPW_CONF_OPTION_MAX + SPW_ARRAY_CNT(own_table)];
 	const struct spw_opt *keys = spw_conf_options(cnt_out);
 
 	memcpy(table, keys, *cnt_out * sizeof(*table));
-	memcpy(table + *cnt_out, replay_table, sizeof(replay_table));
-	*cnt_out += SPW_ARRAY_CNT(replay_table);
+	memcpy(table + *cnt_out, own_table, sizeof(own_table));
+	*cnt_out += SPW_ARRAY_CNT(own_table);
 	return table;
 }
 

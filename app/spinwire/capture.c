@@ -8,9 +8,25 @@
  * the rings. main.c calls spw_capture_stop, which writes the rest, before the summary counts it.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "app.h"
 #include "base/spw_err.h"
+
+/* What was not captured is named by reason: the run went on without waiting for the file. */
+void app_capture_print(const struct app *app)
+{
+	struct spw_capture_stat stat;
+
+	if (!app->capture)
+		return;
+	spw_capture_stat(app->capture, &stat);
+	printf("\ncapture    %s: %" PRIu64 " of %" PRIu64 " frames, %" PRIu64
+	       " bytes; not captured: ring full %" PRIu64 ", limit %" PRIu64 ", disk %" PRIu64 "\n",
+	       app->conf.run.capture, stat.frames - stat.ring_full - stat.limited - stat.disk,
+	       stat.frames, stat.bytes, stat.ring_full, stat.limited, stat.disk);
+}
 
 /* A full disk does not end a run: it is reported after it, as an error of the file alone. */
 int app_capture_end(const struct app *app)

@@ -97,10 +97,7 @@ void app_machine_report(struct app *app)
 
 		if (!machine_matters_here(app, f))
 			continue;
-		if (f->severity >= SPW_PLAT_WARN)
-			spw_warn("machine: %s: %s; %s", f->code, f->what, f->todo);
-		else
-			spw_info("machine: %s: %s; %s", f->code, f->what, f->todo);
+		spw_advise("%s: %s; %s", f->code, f->what, f->todo);
 	}
 	spw_plat_free(app->plat);
 	app->plat = NULL;

@@ -54,7 +54,7 @@ static int spinwire_report(struct app *app, int status)
 		return app_complain(PROGRAM, spw_err(ENOMEM, "no memory for the summary"));
 	app_result_gather(app, view, &result);
 	if (!app_file_is_stdout(app->conf.run.json))
-		app_report_text(app, &result);
+		(app->conf.run.full ? app_report_text : app_report_brief)(app, &result);
 	if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
 		status = APP_BALANCE;
 	status = spinwire_files_end(app, &result, status);
@@ -69,6 +69,9 @@ static int spinwire_run(struct app *app, int argc, char **argv)
 
 	if ((rc = app_args(app, argc, argv)) > 0)
 		return APP_GOOD;
+	/* A run without an end is a service, whose log has the advice. */
+	if (!app->conf.run.full && (app->conf.run.seconds_ns || app->conf.run.frames))
+		app_advice_hold();
 	if (rc == 0) {
 		app_machine_read(app);
 		rc = app_machine_choose(app);

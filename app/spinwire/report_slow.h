@@ -22,6 +22,7 @@ json_t *app_held_json(const struct app *app, const struct app_result *res);
 /* report_ledger.c */
 json_t *app_ledger_json(const struct app_result *res);
 void app_report_ledger(const struct app_result *res);
+void app_report_ledger_brief(const struct app_result *res);
 
 void app_report_slow(const struct app *app, const struct app_result *res);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The summary for people, on stdout: ports, ledger, stages, lcore time, slow frames. Called once by
- * main after the stop; every number comes from struct app_result, so that text and JSON agree.
+ * The summary for people with --full, on stdout: ports, ledger, stages, lcore time, slow frames;
+ * the short one is in report_brief.c. Called once by main after the stop; every number comes from
+ * struct app_result, so that text and JSON agree.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -136,27 +137,13 @@ static void text_print_regimes(const struct app_result *res)
 	       res->turn_max_ns);
 }
 
-/* What was not captured is named by reason: the run went on without waiting for the file. */
-static void text_print_capture(const struct app *app)
-{
-	struct spw_capture_stat stat;
-
-	if (!app->capture)
-		return;
-	spw_capture_stat(app->capture, &stat);
-	printf("\ncapture    %s: %" PRIu64 " of %" PRIu64 " frames, %" PRIu64
-	       " bytes; not captured: ring full %" PRIu64 ", limit %" PRIu64 ", disk %" PRIu64 "\n",
-	       app->conf.run.capture, stat.frames - stat.ring_full - stat.limited - stat.disk,
-	       stat.frames, stat.bytes, stat.ring_full, stat.limited, stat.disk);
-}
-
 /* Without stamps there are no stages, regimes or causes. */
 void app_report_text(const struct app *app, const struct app_result *result)
 {
 	text_print_head(app, result);
 	text_print_ports(app, result);
 	app_report_ledger(result);
-	text_print_capture(app);
+	app_capture_print(app);
 	app_slo_print(app);
 	if (!app->conf.run.stamps) {
 		printf("\nstages and lcore time were not measured (--stamps no)\n");

@@ -13,7 +13,9 @@
 extern "C" {
 #endif
 
-enum spw_log_level { SPW_LOG_INFO, SPW_LOG_WARN, SPW_LOG_ERROR };
+/* ADVICE: this machine will cost latency, and the run is sound. Its text begins with the code that
+ * spinwire-doctor has for it, and a colon. */
+enum spw_log_level { SPW_LOG_INFO, SPW_LOG_ADVICE, SPW_LOG_WARN, SPW_LOG_ERROR };
 
 /* Receives each line. text is one line that a terminal may have (spw_text.h), and valid during the
  * call only. Any thread may call it; calls never overlap. */
@@ -52,8 +54,9 @@ void spw_log_limited(struct spw_log_limit *limit, enum spw_log_level level, cons
  */
 void spw_log_limit_end(struct spw_log_limit *limit) SPW_COLD;
 
-#define spw_info(...) spw_log(SPW_LOG_INFO, __VA_ARGS__)
-#define spw_warn(...) spw_log(SPW_LOG_WARN, __VA_ARGS__)
+#define spw_info(...)   spw_log(SPW_LOG_INFO, __VA_ARGS__)
+#define spw_advise(...) spw_log(SPW_LOG_ADVICE, __VA_ARGS__)
+#define spw_warn(...)   spw_log(SPW_LOG_WARN, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

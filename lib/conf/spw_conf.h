@@ -101,6 +101,7 @@ struct spw_conf {
 		uint64_t record_memory;    /* of each lane's ring, bytes */
 		bool record_cqes;          /* what the ports read of their completion rings */
 		uint64_t record_snap;      /* bytes kept of a frame */
+		bool full; /* print every table, not ten lines; an option, no key of a file */
 	} run;
 };
 

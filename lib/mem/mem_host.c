@@ -223,7 +223,7 @@ int mem_check_room(size_t bytes)
 		       bytes >> 20, avail >> 20);
 }
 
-/* Hugepages if a fitting size has enough free ones, else plain pages with a warning that names the
+/* Hugepages if a fitting size has enough free ones, else plain pages with advice that names the
  * remedy. */
 static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
 {
@@ -250,9 +250,9 @@ static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
 	map->va = host_map_plain(map->bytes);
 	if (!map->va)
 		return spw_err(ENOMEM, "cannot map %zu MiB: %s", map->bytes >> 20, strerror(errno));
-	spw_warn("memory: no free hugepages for %zu MiB, plain pages are used (more TLB misses): "
-		 "echo %zu > /proc/sys/vm/nr_hugepages",
-		 map->bytes >> 20, SPW_ALIGN_UP(bytes, THP_BYTES) / THP_BYTES);
+	spw_advise("hugepages-none: no free hugepages for %zu MiB, plain pages are used (more TLB "
+		   "misses): echo %zu > /proc/sys/vm/nr_hugepages",
+		   map->bytes >> 20, SPW_ALIGN_UP(bytes, THP_BYTES) / THP_BYTES);
 	return 0;
 }
 

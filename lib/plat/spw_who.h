@@ -57,6 +57,12 @@ void spw_who_begin(struct spw_who *who, uint32_t cpu);
  * Source:  proc(5). */
 void spw_who_read(struct spw_who *const *who, const uint64_t *gaps, uint32_t cnt);
 
+/* Purpose: for how long the loop's thread could run, and its core ran another (run-delay), since
+ * the thread began. Returns: ns; 0 before spw_who_begin, or on a kernel that does not count it.
+ * Thread:  any, while the loop's thread exists.
+ * Source:  proc(5), Documentation/scheduler/sched-stats.rst: the second figure of schedstat. */
+uint64_t spw_who_waited_ns(const struct spw_who *who);
+
 #ifdef __cplusplus
 }
 #endif

@@ -147,3 +147,18 @@ void spw_who_read(struct spw_who *const *who, const uint64_t *gaps, uint32_t cnt
 	}
 	who_irqs_read(who, cnt);
 }
+
+uint64_t spw_who_waited_ns(const struct spw_who *who)
+{
+	unsigned long ran, waited = 0;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", spw_thr_load_acq(&who->tid));
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%lu %lu", &ran, &waited) != 2)
+		waited = 0;
+	if (file)
+		fclose(file);
+	return waited;
+}

@@ -68,7 +68,7 @@ def use(root, base, packages):
                "/usr/share/doc/spinwire-dev/examples/ttl.c"], 60)
     must(peers.run([*inside, "spinwire", "--lcores", "0@0,1@0", "--no-huge", "-m", "64", "--", "--port",
                     "null:rate=1000", "--executor", "inline", "--handler",
-                    "/tmp/ttl.so", "--seconds", "1s"], 60), r"^ +residual +0")
+                    "/tmp/ttl.so", "--seconds", "1s", "--full"], 60), r"^ +residual +0")
     peers.run([*inside, "env", "PYTHONPATH=/usr/share/spinwire", "python3", "-B", "-c",
                "import spinwire_coll; spinwire_coll._load()"], 60)
     peers.run([*inside, "test", "-s", "/usr/share/spinwire/kubernetes/rc.yaml"], 60)

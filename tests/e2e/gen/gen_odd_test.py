@@ -152,14 +152,14 @@ def test_full_disk():
     if not os.path.exists("/dev/full"):
         raise spwtest.Skip("no /dev/full here")
     with spwlab.scratch() as folder:
-        _, out, went = with_captures(folder, [], plan(1, "--hdr", "/dev/full"), status=2)
+        _, out, went = with_captures(folder, [], plan(1, "--hdr", "/dev/full", "--full"), status=2)
         check(len(went) > 0, "nothing was sent")
         check("No space left" in out and "the run goes on" in out and "schedule error" in out, out)
         place = spwlab.Cores()
         role = spwlab.prefix("full")
         done = subprocess.run([os.environ["SPINWIRE_GEN"], *spwlab.eal(f"0@{place.main},1@{place.generator}", role),
                                "--", "--port",
-                               "null:size=64", "--echo", "no", *plan(1), "--json", "/dev/full"], capture_output=True,
+                               "null:size=64", "--echo", "no", *plan(1), "--full", "--json", "/dev/full"], capture_output=True,
                               text=True, timeout=60)
         spwlab.forget_prefix(role)
     equal(done.returncode, 2, f"status\n{done.stdout}{done.stderr}")
@@ -167,7 +167,7 @@ def test_full_disk():
           done.stderr)
     with spwlab.scratch() as folder:
         bad_place = os.path.join(folder, "no", "such", "place")
-        _, out, _ = with_captures(folder, [], plan(1, "--hdr", bad_place), status=2)
+        _, out, _ = with_captures(folder, [], plan(1, "--hdr", bad_place, "--full"), status=2)
         check("cannot write" in out and "schedule error" not in out,
               f"a log that cannot be made is refused at once:\n{out}")
 

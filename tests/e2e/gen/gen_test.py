@@ -3,6 +3,7 @@
 """spinwire-gen: what it sends is what it reports, and what comes back is counted from the intended time."""
 import contextlib
 import os
+import re
 import signal
 
 import documents
@@ -128,10 +129,21 @@ def through_spinwire(handler, options, extra=(), during=None):
             return gen, out, run.finish()
 
 
+def test_brief():
+    """The result in a dozen lines: what was sent and came back, its percentiles, and no table."""
+    gen, out, _ = through_spinwire("echo", ["--rate", "5kpps", "--seconds", "500ms"])
+    result = out[out.index("\nsource "):].strip().splitlines()
+    check(len(result) <= 10, out)
+    check(f"  sent {gen['sent']} = echoed {gen['echoed']} + lost {gen['lost']};" in out, out)
+    for name in ("round trip", "schedule"):
+        check(re.search(rf"^{name} +p50 (\S+ [um]?s|lost), p99 (\S+ [um]?s|lost), p99\.9 \S+.*, longest ", out, re.M), out)
+    check(re.search(r"^slow +\d+ of \d+ frames took more than 100\.00 us", out, re.M) and "loop gap" not in out, out)
+
+
 def test_echo():
     """Every frame that spinwire echoed came back whole, in order, once; both sides' counts agree."""
     gen, out, summary = through_spinwire("echo", ["--rate", "20kpps", "--schedule", "poisson", "--seconds", "1s",
-                                                  "--flows", "7"])
+                                                  "--flows", "7", "--full"])
     balanced(summary)
     check(all(row in out for row in ("schedule error", "loop gap", "core alone")),
           f"the schedule and what stood against it:\n{out}")

@@ -126,7 +126,7 @@ def test_eal_by_default():
 def test_unknown_loss():
     """A driver that does not count what it loses: said at start, and no figure stands where none is known."""
     for port, known in (("ethdev:net_ring0", False), ("ethdev:net_null0", True)):
-        with Run(["--port", port, "--executor", "inline", "--seconds", "0.2"]) as run:
+        with Run(["--port", port, "--executor", "inline", "--seconds", "0.2", "--full"]) as run:
             summary = run.finish()
             text = run.output()
         equal("`missed` and `wire` are unknown" in text, not known, text)
@@ -134,9 +134,30 @@ def test_unknown_loss():
         equal(summary["ledger"]["missed"], 0 if known else None, "missed")
 
 
-def test_summary_text():
+def test_summary_brief():
+    """Ten lines: every frame, its percentiles, and what this machine costs as the doctor's codes; the advice itself is
+    for --full. Counts are the JSON's."""
+    with Run(["--port", "null:size=64,rate=50k", "--executor", "inline", "--frames", "4096"]) as run:
+        summary, text = run.finish(), run.output()
+    ledger = summary["ledger"]
+    result = text[text.index("\nspinwire "):].strip().splitlines()
+    check(len(result) <= 10 + sum(map(bool, ledger["dropped"].values())), f"{len(result)} lines:\n{text}")
+    check(f"received {ledger['received']} = echoed 0 + consumed {ledger['consumed']} + bad 0 + dropped "
+          f"{sum(ledger['dropped'].values())}; missed {ledger['missed']}; residual 0\n" in text, text)
+    check(re.search(r"^latency +p50 [\d.]+ us, p99 [\d.]+ [um]s, p99\.9 [\d.]+ [um]s, longest .* NIC's stamp", text, re.M),
+          text)
+    check(f"slow       {summary['causes']['frames_above']} of {ledger['received']} frames" in text, text)
+    check("advice: " not in text and "stage [ns]" not in text, text)
+    with Run(["--port", "null:size=64,rate=50k", "--executor", "inline", "--frames", "4096", "--full"]) as run:
+        run.finish()
+        said = set(re.findall(r"^spinwire: advice: ([a-z-]+):", run.output(), re.M))
+    named = re.search(r"^machine +latency here suffers from (.*): see spinwire-doctor$", text, re.M)
+    equal(set(named[1].split(", ")) if named else set(), said, "codes of the advice")
+
+
+def test_summary_full():
     """The tables for people hold what the JSON holds."""
-    with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "4096"]) as run:
+    with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "4096", "--full"]) as run:
         summary = run.finish()
         text = run.output()
     for word in ("ledger", "residual", "stage [ns]", "polled_sent", "lcore time", "busy", "leaked",

@@ -4,9 +4,11 @@
  * What the kernel counts of this thread, in windows with gaps and without: it sleeps, which is a
  * voluntary switch each time.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
+#include "base/spw_order.h"
 #include "plat/spw_who.h"
 #include "unit_test.h"
 
@@ -96,6 +98,37 @@ static void a_cpu_that_is_not_there_has_no_interrupts(void **state SPW_UNUSED)
 	assert_int_equal(who.irq_cnt, 0);
 }
 
+static void *spin_here(void *stop)
+{
+	while (!spw_thr_load_rlx((uint32_t *)stop))
+		;
+	return NULL;
+}
+
+/* Two threads that spin on one core: each waits while the other runs. */
+static void a_core_that_is_shared_is_waited_for(void **state SPW_UNUSED)
+{
+	struct spw_who who = {0};
+	const clock_t begin = clock();
+	uint32_t stop = 0;
+	pthread_t rival;
+	cpu_set_t kept, one;
+
+	assert_int_equal(spw_who_waited_ns(&who), 0);
+	assert_int_equal(sched_getaffinity(0, sizeof(kept), &kept), 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	spw_who_begin(&who, (uint32_t)sched_getcpu());
+	assert_int_equal(pthread_create(&rival, NULL, spin_here, &stop), 0);
+	while (clock() - begin < CLOCKS_PER_SEC / 10) /* of both threads */
+		;
+	spw_thr_store_rlx(&stop, 1);
+	pthread_join(rival, NULL);
+	assert_int_equal(sched_setaffinity(0, sizeof(kept), &kept), 0);
+	assert_true(spw_who_waited_ns(&who) > 10000000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -103,6 +136,7 @@ int main(void)
 		cmocka_unit_test(a_loop_that_has_not_begun_is_left_out),
 		cmocka_unit_test(an_interrupt_that_starts_over_is_not_negative),
 		cmocka_unit_test(a_cpu_that_is_not_there_has_no_interrupts),
+		cmocka_unit_test(a_core_that_is_shared_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
