@@ -57,6 +57,7 @@ def use(root, base, packages):
         must(peers.run([*inside, name, "--help"], 60), rf"man\s+{name}")
         if not os.path.exists(f"{root}/usr/share/man/man1/{name}.1.gz"):
             raise peers.Failed(f"{name} has no man page")
+    peers.run([*inside, "python3", "-c", "import spinwire.results"], 60)
     must(peers.run([*inside, "with-softhca", "ibv_devinfo"], 60), r"state:\s*PORT_ACTIVE")
     must(peers.run([*inside, "spinwire-doctor", "replay", "/usr/share/spinwire/platforms/bare-vm.tree"], 60,
                    status=None), "spinwire-doctor|finding")

@@ -3,56 +3,13 @@
 and why."""
 import bisect
 import gc
-import struct
 
+from spinwire import results
 from spwplaces import (  # noqa: F401  (some are for those who import this)
     FIRST_PART, HOLD_CAUSE, INDEX, PARTS, PLACES, SENT_BY, TEXTS, UNKNOWN, WHO)
 
-HEAD = struct.Struct("=8sIIQQ480s")
-RECORD = struct.Struct("=BBHI7Q")
-VERSION = 2
-KINDS = ("GAP", "SLOW", "SENT", "HELD", "CAME", "FRAME", "BATCH", "BLAME", "DONE")
-GAP, SLOW, SENT, HELD, CAME, FRAME, BATCH, BLAME, DONE = range(len(KINDS))
+GAP, SLOW, SENT, HELD, CAME, FRAME, BATCH, BLAME, DONE = range(len(results.TRAIL_KINDS))
 CORES_NS = 250  # two cores' readings of the counter are in order to within this
-
-
-# ---- files -------------------------------------------------------------------------------------------
-
-class Trail:
-    """One owner's records, by kind, each as (what, flow, seq, at...)."""
-
-    def __init__(self, every, lost, names):
-        self.every, self.lost, self.names = every, lost, names
-        self.of = [[] for _ in KINDS]
-
-
-def _names(text):
-    words = (part.partition("=") for part in text.rstrip(b"\0").decode().split(";") if part)
-    return {key: [word for word in value.split(",") if word] for key, _, value in words}
-
-
-def read(path):
-    """[Trail] of a file; ValueError if it is none. Keys of frames: flow << 32 | number."""
-    with open(path, "rb") as file:
-        data = file.read()
-    out, at = [], 0
-    while at < len(data):
-        if len(data) - at < HEAD.size:
-            raise ValueError(f"{path} ends within a head")
-        magic, version, every, everything, kept, names = HEAD.unpack_from(data, at)
-        if magic != b"SPWTRAIL" or version != VERSION:
-            raise ValueError(f"{path} is no trail of version {VERSION}")
-        at += HEAD.size
-        end = at + kept * RECORD.size
-        if end > len(data):
-            raise ValueError(f"{path} ends within a record")
-        trail = Trail(every, everything - kept, _names(names))
-        of = trail.of
-        for rec in RECORD.iter_unpack(data[at:end]):
-            of[rec[0]].append(rec)
-        out.append(trail)
-        at = end
-    return out
 
 
 # ---- gaps of one thread ------------------------------------------------------------------------------
@@ -150,7 +107,7 @@ class Sides:
         for who, trails in self.trails.items():
             self.kinds[who], self.gaps[who] = _gaps(trails, ("refused", "behind"))
         self.or_refused, self.or_behind = (_gaps(source, but)[1] for but in (("behind",), ()))
-        self.lost = {who: sum(trail.lost for trail in trails) for who, trails in self.trails.items()}
+        self.lost = {who: sum(trail.overwritten for trail in trails) for who, trails in self.trails.items()}
         self.every = max([trail.every for trail in source], default=1)
 
     def sent_by(self, lane, number):
@@ -408,7 +365,7 @@ def _quiet(work):
 @_quiet
 def load(source, spinwire, source_nic=None, spinwire_nic=None):
     """Sides from files; the NICs' may be None."""
-    return Sides(*(path and read(path) for path in (source, spinwire, source_nic, spinwire_nic)))
+    return Sides(*(path and results.trail_threads(path) for path in (source, spinwire, source_nic, spinwire_nic)))
 
 
 @_quiet

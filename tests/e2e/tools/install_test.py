@@ -6,8 +6,10 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import urllib.request
 
+import documents
 import spwtest
 from spwtest import SANITIZED, Run, Skip, balanced, check, equal, spwlab
 
@@ -66,6 +68,26 @@ def test_live_tools():
             exporter_shows(os.path.join(programs, "spinwire-exporter"), run.prefix)
             run.signal(signal.SIGINT)
             balanced(run.finish())
+
+
+def test_schema():
+    """An installed schema needs no other file, and spinwire.results reads what it describes."""
+    with spwlab.scratch() as folder:
+        share = os.path.join(os.path.dirname(installed(folder)), "share", "spinwire")
+        names = os.listdir(os.path.join(share, "schema"))
+        check("summary.json" in names and "common.json" not in names, str(names))
+        schema = documents.foreign(spwlab.read(os.path.join(share, "schema", "summary.json")))
+        with Run(["--port", "null:rate=50000", "--executor", "inline", "--frames", "1000"]) as run:
+            balanced(run.finish(seconds=30))
+            done = subprocess.run([sys.executable, "-c", "import sys; from spinwire import results; "
+                                   "print(results.summary(sys.argv[1])['ledger']['received'])", run.json_path],
+                                  cwd="/", env={"PYTHONPATH": os.path.join(share, "lib")}, capture_output=True,
+                                  text=True, timeout=60, check=False)
+            equal(done.stdout, "1000\n", f"what it reads\n{done.stderr}")
+            judge = documents.jsonschema.Draft202012Validator(schema)
+            summary = documents.load(run.json_path)
+        equal([error.message for error in judge.iter_errors(summary)], [], "faults")
+        check(list(judge.iter_errors({**summary, "more": 1})), "a key that it does not know")
 
 
 def test_main_job():

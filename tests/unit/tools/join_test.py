@@ -9,6 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
 import spwjoin  # noqa: E402  (found by the line above)
+from spinwire import results  # noqa: E402
 from spwjoin import BATCH, BLAME, CAME, DONE, FRAME, GAP, HELD, SENT, SLOW  # noqa: E402
 from spwreport import where  # noqa: E402
 
@@ -20,11 +21,11 @@ CAUSES = ["poll_gap", "handler_slow", "tx_stall", "exec_late"]
 
 
 def record(kind, *at, what=0, flow=3, seq=7):
-    return spwjoin.RECORD.pack(kind, what, flow, seq, *at, *[0] * (7 - len(at)))
+    return results.TRAIL_RECORD.pack(kind, what, flow, seq, *at, *[0] * (7 - len(at)))
 
 
 def trail(names, records, every=1, lost=0):
-    return spwjoin.HEAD.pack(b"SPWTRAIL", spwjoin.VERSION, every, len(records) + lost, len(records),
+    return results.TRAIL_HEAD.pack(b"SPWTRAIL", results.TRAIL_VERSION, every, len(records) + lost, len(records),
                              NAMES[names]) + b"".join(records)
 
 
@@ -398,8 +399,8 @@ class Join(unittest.TestCase):
         for data, text in ((b"x" * 600, "no trail"), (whole[:-1], "within a record"),
                            (whole + b"SPW", "within a head")):
             with self.assertRaisesRegex(ValueError, text):
-                spwjoin.read(self.file("bad", data))
-        self.assertEqual(spwjoin.read(self.file("empty", b"")), [])
+                results.trail_threads(self.file("bad", data))
+        self.assertEqual(results.trail_threads(self.file("empty", b"")), [])
 
 
 class Gaps(unittest.TestCase):

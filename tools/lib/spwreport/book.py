@@ -5,6 +5,7 @@ import os
 import time
 
 import spwfile
+from spinwire import results
 from spwreport import data, host, page, svg
 
 
@@ -93,10 +94,7 @@ def finish(record, folder, say):
 
 def render(folder, say):
     """The report of an earlier run again."""
-    with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
-        record = json.load(file)
-    if record.get("schema") != "spinwire.profile/1":
-        raise RuntimeError(f"{folder}/profile.json is no spinwire.profile/1")
+    record = results.summary(os.path.join(folder, "profile.json"), "profile")
     path = os.path.join(folder, "report.html")
     if not _write(path, page.html(record, folder), say):
         return 2

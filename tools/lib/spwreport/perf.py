@@ -5,7 +5,6 @@ from spwreport.svg import esc
 
 COLOURS = [f"k{i}" for i in range(18)]
 POINTS = [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9"), ("max", "max")]
-SCHEMA = "spinwire.perf/1"
 
 
 def size(count):

@@ -2,7 +2,6 @@
 """Measures: one sink, one source, one load after the other. A step that fails reports the reason; the others still
 count."""
 import contextlib
-import json
 import os
 import shlex
 import subprocess
@@ -10,6 +9,7 @@ import tempfile
 import time
 
 import spwlab
+from spinwire import results
 from spwreport import data, host, where
 
 CARRIED_MISSING = 0.01  # a load is carried when no more than this share of it is missing
@@ -72,8 +72,7 @@ class Bench:
 
 def _load(path, name):
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        return results.summary(path)
     except (OSError, ValueError) as error:
         raise StepFailed(f"{name} wrote no summary: {error}") from None
 
