@@ -37,7 +37,7 @@ static void report_head(void)
 {
 	printf("\n  %-16s", "microseconds");
 	for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
-		printf(" %11s", spw_hist_point_name((enum spw_hist_point)p));
+		printf(" %11s", spw_hist_point_text((enum spw_hist_point)p));
 	putchar('\n');
 }
 

@@ -103,7 +103,7 @@ static void text_print_stages(const struct app_result *res)
 {
 	printf("\n%-14s %12s", "stage [ns]", "frames");
 	for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
-		printf(" %9s", spw_hist_point_name((enum spw_hist_point)p));
+		printf(" %9s", spw_hist_point_text((enum spw_hist_point)p));
 	printf("   +-\n");
 	for (int s = 0; s < SPW_STAGE_CNT; s++) {
 		const struct spw_rec_row *row = &res->latency[s];

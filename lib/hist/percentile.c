@@ -66,16 +66,21 @@ enum spw_hist_answer spw_hist_percentile(const struct spw_hist *hist, uint32_t p
 				 value_out);
 }
 
-#define POINT_ROW(prefix, name, ppm) {#name, ppm},
+#define POINT_ROW(prefix, name, text, ppm) {#name, text, ppm},
 
 static const struct {
-	const char *name;
+	const char *name, *text;
 	uint32_t ppm;
 } point_table[SPW_HIST_POINT_CNT] = {SPW_HIST_POINT_LIST(POINT_ROW, )};
 
 const char *spw_hist_point_name(enum spw_hist_point point)
 {
 	return point_table[point].name;
+}
+
+const char *spw_hist_point_text(enum spw_hist_point point)
+{
+	return point_table[point].text;
 }
 
 /* Each value counts as the middle of its bucket; overflow has no middle and is left out. */

@@ -157,23 +157,29 @@ enum spw_hist_answer {
 enum spw_hist_answer spw_hist_percentile(const struct spw_hist *hist, uint32_t ppm,
 					 uint64_t lost_cnt, uint64_t *value_out);
 
-/* The percentiles that every table prints. name, ppm */
-#define SPW_HIST_POINT_LIST(X, P) \
-	X(P, min, 0)              \
-	X(P, p50, 500000)         \
-	X(P, p90, 900000)         \
-	X(P, p99, 990000)         \
-	X(P, p999, 999000)        \
-	X(P, p9999, 999900)       \
-	X(P, max, 1000000)
+/* The percentiles that every table prints. name, what people read, ppm */
+#define SPW_HIST_POINT_LIST(X, P)     \
+	X(P, min, "min", 0)           \
+	X(P, p50, "p50", 500000)      \
+	X(P, p90, "p90", 900000)      \
+	X(P, p99, "p99", 990000)      \
+	X(P, p999, "p99.9", 999000)   \
+	X(P, p9999, "p99.99", 999900) \
+	X(P, max, "max", 1000000)
 
 enum spw_hist_point { SPW_ENUM(SPW_HIST_POINT) };
 
-/* Purpose: "min", "p50" ... "max".
+/* Purpose: the name in keys: "min", "p50" ... "p9999", "max".
  * Shape: point below SPW_HIST_POINT_CNT.
  * Thread: any.
  */
 const char *spw_hist_point_name(enum spw_hist_point point);
+
+/* Purpose: the name above a column: "min", "p50" ... "p99.99", "max".
+ * Shape: point below SPW_HIST_POINT_CNT.
+ * Thread: any.
+ */
+const char *spw_hist_point_text(enum spw_hist_point point);
 
 struct spw_hist_summary {
 	uint64_t count;                     /* with overflow, without lost */

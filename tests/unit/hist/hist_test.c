@@ -118,6 +118,7 @@ static void summary_agrees_with_percentile(void **state)
 	spw_hist_summary(&hist, 0, &sum);
 	assert_true(fabs(sum.mean - 20000) < 1000);
 	assert_string_equal(spw_hist_point_name(SPW_HIST_POINT_p9999), "p9999");
+	assert_string_equal(spw_hist_point_text(SPW_HIST_POINT_p9999), "p99.99");
 }
 
 static void a_batch_is_one_record(void **state)
