@@ -23,7 +23,6 @@
 #include "hist/spw_hist.h"
 
 #define PERF_PROGRAM    "spinwire-perf"
-#define PERF_PROTOCOL   3      /* of the control connection; both ends must speak the same */
 #define PERF_PORT       18515u /* control; transfers use the next one, TCP rows the one after */
 #define PERF_RAIL_MAX   4u
 #define PERF_STREAM_MAX 16u

@@ -139,6 +139,8 @@ static void coll_door_seat(struct coll_door *d, struct spw_oob_guest *guest)
 /* One guest, or one reason why somebody did not become one. */
 static void coll_door_take(struct coll_door *d, int rc, struct spw_oob_guest *guest)
 {
+	char why[SPW_OOB_REASON_BYTES];
+
 	if (!rc && guest->len == sizeof(struct coll_join_msg)) {
 		coll_door_seat(d, guest);
 		return;
@@ -155,7 +157,8 @@ static void coll_door_take(struct coll_door *d, int rc, struct spw_oob_guest *gu
 	else if (rc == -ETIMEDOUT)
 		coll_door_refuse(d, &guest->from, "it did not join within %u ms", JOIN_MS);
 	else
-		coll_door_refuse(d, &guest->from, "%s", coll_tcp_reason(rc ? rc : -EPROTO));
+		coll_door_refuse(d, &guest->from, "%s",
+				 spw_oob_channel_reason(&guest->ch, rc ? rc : -EPROTO, why));
 }
 
 /* Looks at all connections at least as often as their own limits want it. */
@@ -194,8 +197,10 @@ static int coll_door_wait(struct coll_door *d, const char *root)
 
 int coll_door_gather(struct spw_coll_tcp *t, const char *root)
 {
-	const struct spw_oob_door_conf conf = {
-		.secret = &t->secret, .seat_cnt = HALF_MAX, .first_ms = JOIN_MS};
+	const struct spw_oob_door_conf conf = {.proto = &coll_tcp_proto,
+					       .secret = &t->secret,
+					       .seat_cnt = HALF_MAX,
+					       .first_ms = JOIN_MS};
 	struct coll_door d = {.t = t};
 	int rc = spw_oob_door_open(&conf, &d.door);
 

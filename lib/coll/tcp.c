@@ -94,11 +94,12 @@ void coll_tcp_shut(struct spw_oob_channel *ch)
 	ch->fd = -1;
 }
 
-const char *coll_tcp_reason(int rc)
+/* An error with a rank in words. */
+static int tcp_error(const struct spw_oob_channel *ch, int rc, const char *with, uint32_t rank)
 {
-	return rc == -EACCES                      ? "it has another secret, or none"
-	       : rc == -EPROTO || rc == -EMSGSIZE ? "it speaks another protocol"
-						  : strerror(-rc);
+	char why[SPW_OOB_REASON_BYTES];
+
+	return spw_err(-rc, "%s rank %u: %s", with, rank, spw_oob_channel_reason(ch, rc, why));
 }
 
 /* ---- the others ---- */
@@ -143,7 +144,7 @@ static int tcp_join_once(struct spw_coll_tcp *t, const char *root, int fd, struc
 	struct spw_oob_channel *ch = &t->rank_ch[0];
 	char why[COLL_WHY_BYTES];
 	uint32_t len = 0;
-	int rc = spw_oob_channel_begin(ch, fd, true, &t->secret);
+	int rc = spw_oob_channel_begin(ch, fd, true, &t->secret, &coll_tcp_proto);
 
 	rc = rc ? rc : tcp_greet(ch, wait);
 	rc = rc ? rc : coll_tcp_send(ch, &join, sizeof(join), wait);
@@ -153,10 +154,8 @@ static int tcp_join_once(struct spw_coll_tcp *t, const char *root, int fd, struc
 	coll_tcp_shut(ch);
 	if (!rc)
 		return spw_err(EPROTO, "rank 0 at %s: %.*s", root, (int)len, why);
-	if (rc == -EACCES || rc == -EPROTO || rc == -EMSGSIZE)
-		return spw_err(-rc, "%s: %s", root,
-			       rc == -EACCES ? coll_tcp_reason(rc)
-					     : "is no rank 0 of this version");
+	if (rc == -EACCES || rc == -EPROTO || rc == -EMSGSIZE || rc == -EPROTONOSUPPORT)
+		return spw_err(-rc, "%s: %s", root, spw_oob_channel_reason(ch, rc, why));
 	return -EAGAIN;
 }
 
@@ -225,10 +224,10 @@ static int tcp_collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct c
 	for (; rank < t->rank_cnt && !rc; rank++)
 		rc = tcp_receive_all(&t->rank_ch[rank], (uint8_t *)all + rank * bytes, bytes, wait);
 	if (rc)
-		return spw_err(-rc, "from rank %u: %s", rank - 1, coll_tcp_reason(rc));
+		return tcp_error(&t->rank_ch[rank - 1], rc, "from", rank - 1);
 	for (rank = 1; rank < t->rank_cnt && !rc; rank++)
 		rc = coll_tcp_send(&t->rank_ch[rank], all, t->rank_cnt * bytes, wait);
-	return rc ? spw_err(-rc, "to rank %u: %s", rank - 1, coll_tcp_reason(rc)) : 0;
+	return rc ? tcp_error(&t->rank_ch[rank - 1], rc, "to", rank - 1) : 0;
 }
 
 /* A rank's part: its own blob out, all blobs back. */
@@ -238,7 +237,7 @@ static int tcp_submit(struct spw_coll_tcp *t, const void *mine, void *all, size_
 	int rc = coll_tcp_send(&t->rank_ch[0], mine, bytes, wait);
 
 	rc = rc ? rc : tcp_receive_all(&t->rank_ch[0], all, t->rank_cnt * bytes, wait);
-	return rc ? spw_err(-rc, "with rank 0: %s", coll_tcp_reason(rc)) : 0;
+	return rc ? tcp_error(&t->rank_ch[0], rc, "with", 0) : 0;
 }
 
 /* Each exchange has its own time limit. May be called more than once, by all ranks alike. */

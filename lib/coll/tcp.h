@@ -13,6 +13,9 @@
 
 #define COLL_WHY_BYTES 160u
 
+/* The exchange over TCP, whatever is exchanged. */
+static const struct spw_oob_proto coll_tcp_proto = {"SPWC", 2};
+
 /* The first message of a rank. */
 struct coll_join_msg {
 	spw_be32 rank, rank_cnt;
@@ -37,8 +40,6 @@ int coll_tcp_send(struct spw_oob_channel *ch, const void *bytes, size_t len,
 		  struct coll_wait *wait);
 /* Purpose: closes the socket, if there is one. */
 void coll_tcp_shut(struct spw_oob_channel *ch);
-/* Returns: an error of a channel in words. */
-const char *coll_tcp_reason(int rc);
 
 /* ---- door.c ---- */
 

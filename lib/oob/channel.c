@@ -10,20 +10,20 @@
  *
  * Both MACs cover the number of the message in its direction, so a message that is repeated or left
  * out has another MAC. Nothing is kept of the bytes: a caller repeats its call with the same buffer
- * after -EAGAIN. Called by door.c, lib/coll and spinwire-perf.
+ * after -EAGAIN. Called by door.c, lib/peer, lib/xfer, lib/coll and spinwire-perf.
  */
 #include "oob/spw_oob_channel.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "oob/spw_oob_socket.h"
 
-#define MAGIC     0x53505743u /* "SPWC" */
-#define VERSION   1u
-#define LEN_BYTES 4u
-#define DENIED    UINT32_MAX /* in place of a length */
+#define MAGIC_BYTES 4u
+#define LEN_BYTES   4u
+#define DENIED      UINT32_MAX /* in place of a length */
 
 static const char *const label[] = {"spinwire channel server", "spinwire channel client"};
 
@@ -37,31 +37,36 @@ static void channel_put32(uint8_t *at, uint32_t v)
 static void channel_mac(const struct spw_oob_channel *ch, bool from_client, uint64_t number,
 			const void *bytes, uint32_t len, uint8_t mac_out[SPW_OOB_MAC_BYTES])
 {
-	uint8_t head[sizeof(ch->nonce) + 8 + LEN_BYTES];
-	const spw_be64 be = spw_cpu_to_be64(number);
-	const struct iovec part[] = {{head, sizeof(head)}, {(void *)(uintptr_t)bytes, len}};
+	struct {
+		spw_be64 number;
+		char magic[MAGIC_BYTES];
+		spw_be32 version;
+	} head = {.number = spw_cpu_to_be64(number),
+		  .version = spw_cpu_to_be32(ch->proto->version)};
+	const struct iovec part[] = {{(void *)(uintptr_t)ch->nonce, sizeof(ch->nonce)},
+				     {&head, sizeof(head)},
+				     {(void *)(uintptr_t)bytes, len}};
 
-	memcpy(head, ch->nonce, sizeof(ch->nonce));
-	memcpy(head + sizeof(ch->nonce), &be, sizeof(be));
-	channel_put32(head + sizeof(ch->nonce) + sizeof(be), len);
+	memcpy(head.magic, ch->proto->magic, MAGIC_BYTES);
 	spw_oob_mac_parts(ch->secret, label[from_client], part, SPW_ARRAY_CNT(part), mac_out);
 }
 
 /* ---- begin ---- */
 
 int spw_oob_channel_begin(struct spw_oob_channel *ch, int fd, bool is_client,
-			  const struct spw_oob_secret *secret)
+			  const struct spw_oob_secret *secret, const struct spw_oob_proto *proto)
 {
 	uint8_t hello[sizeof(ch->head)], *own = ch->nonce + (is_client ? 0 : SPW_OOB_NONCE_BYTES);
 	ssize_t n;
 	int rc;
 
-	*ch = (struct spw_oob_channel){.fd = fd, .is_client = is_client, .secret = secret};
+	*ch = (struct spw_oob_channel){
+		.fd = fd, .is_client = is_client, .secret = secret, .proto = proto};
 	rc = spw_oob_nonce(own);
 	if (rc)
 		return rc;
-	channel_put32(hello, MAGIC);
-	channel_put32(hello + 4, VERSION << 16 | (secret->len > 0));
+	memcpy(hello, proto->magic, MAGIC_BYTES);
+	channel_put32(hello + MAGIC_BYTES, (uint32_t)proto->version << 16 | (secret->len > 0));
 	memcpy(hello + 8, own, SPW_OOB_NONCE_BYTES);
 	n = send(fd, hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL); /* a new socket has room */
 	return n == (ssize_t)sizeof(hello) ? 0 : n < 0 ? -errno : -ECONNRESET;
@@ -86,12 +91,18 @@ static int channel_fill(struct spw_oob_channel *ch, void *part, size_t from, siz
  * then name the cause. */
 int spw_oob_channel_greet(struct spw_oob_channel *ch)
 {
-	int rc = ch->greeted ? 0 : channel_fill(ch, ch->head, 0, sizeof(ch->head));
+	int rc = ch->greeted ? 0 : channel_fill(ch, ch->head, 0, 8);
 
 	if (rc || ch->greeted)
 		return rc;
-	if (spw_be32_load(ch->head) != MAGIC || spw_be32_load(ch->head + 4) >> 16 != VERSION)
+	if (memcmp(ch->head, ch->proto->magic, MAGIC_BYTES))
 		return -EPROTO;
+	ch->far_version = (uint16_t)(spw_be32_load(ch->head + MAGIC_BYTES) >> 16);
+	if (ch->far_version != ch->proto->version)
+		return -EPROTONOSUPPORT;
+	rc = channel_fill(ch, ch->head + 8, 8, SPW_OOB_NONCE_BYTES);
+	if (rc)
+		return rc;
 	memcpy(ch->nonce + (ch->is_client ? SPW_OOB_NONCE_BYTES : 0), ch->head + 8,
 	       SPW_OOB_NONCE_BYTES);
 	ch->greeted = true;
@@ -129,6 +140,52 @@ void spw_oob_channel_deny(const struct spw_oob_channel *ch)
 
 	channel_put32(denied, DENIED);
 	(void)send(ch->fd, denied, sizeof(denied), MSG_DONTWAIT | MSG_NOSIGNAL); /* a courtesy */
+}
+
+/* -EACCES comes from three places: one secret is absent, ours was denied, or theirs is wrong. */
+static const char *channel_secret_reason(const struct spw_oob_channel *ch)
+{
+	if (!ch->greeted || ch->far_has_secret == (ch->secret->len > 0))
+		return "the secrets differ";
+	return ch->far_has_secret ? "it wants a secret, and this end has none"
+				  : "it has no secret, and this end was given one";
+}
+
+const char *spw_oob_channel_reason(const struct spw_oob_channel *ch, int rc, char *text_out)
+{
+	const char *text;
+
+	switch (-rc) {
+	case EACCES:
+		text = channel_secret_reason(ch);
+		break;
+	case EPROTONOSUPPORT:
+		snprintf(text_out, SPW_OOB_REASON_BYTES,
+			 "it speaks version %u of the protocol, this end %u: install the same "
+			 "spinwire at both ends",
+			 ch->far_version, ch->proto->version);
+		return text_out;
+	case EPROTO:
+	case EMSGSIZE:
+		text = "it does not speak this protocol";
+		break;
+	case EPERM:
+		text = "its address is not allowed";
+		break;
+	case EBUSY:
+		text = "it proved nothing, and others wait";
+		break;
+	case ETIMEDOUT:
+		text = "it did not answer in time";
+		break;
+	case ECONNRESET:
+		text = "it closed the connection";
+		break;
+	default:
+		text = strerror(-rc);
+	}
+	snprintf(text_out, SPW_OOB_REASON_BYTES, "%s", text);
+	return text_out;
 }
 
 bool spw_oob_channel_is_closed(const struct spw_oob_channel *ch)

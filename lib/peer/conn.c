@@ -61,7 +61,6 @@ int spw_peer_conn_open(const struct spw_peer_conf *conf, const struct spw_peer_d
 	conn->conf = *conf;
 	conn->dev = *dev;
 	conn->queue_cnt = queue_cnt;
-	conn->listen_fd = -1;
 	pthread_mutex_init(&conn->turn, NULL);
 	conn->link = calloc(conf->peer_max, sizeof(*conn->link));
 	conn->peer = aligned_alloc(_Alignof(struct spw_peer), conf->peer_max * sizeof(*conn->peer));
@@ -119,19 +118,35 @@ static void peer_warn_open(const struct spw_peer_conn *conn)
 			 conn->conf.peer_max - conn->conf.connect_cnt);
 }
 
+/* A client that is silent at the door for as long as an exchange may take is refused. */
+static int peer_listen(struct spw_peer_conn *conn)
+{
+	const struct spw_oob_door_conf door = {.proto = &peer_proto,
+					       .secret = &conn->conf.secret,
+					       .allow = conn->conf.allow,
+					       .allow_cnt = conn->conf.allow_cnt,
+					       .seat_cnt = PEER_HALF_MAX,
+					       .host_max = PEER_HALF_PER_ADDR,
+					       .first_ms = conn->conf.exchange_ms};
+	char addr[64];
+	int rc = spw_oob_door_open(&door, &conn->door);
+
+	if (rc)
+		return rc;
+	rc = spw_oob_door_listen(conn->door, &conn->conf.listen_addr);
+	if (rc)
+		return spw_err(-rc, "listen=%s: %s%s",
+			       spw_oob_addr_text(&conn->conf.listen_addr, addr), strerror(-rc),
+			       listen_hint(-rc));
+	peer_warn_open(conn);
+	return 0;
+}
+
 int spw_peer_conn_start(struct spw_peer_conn *conn)
 {
-	char addr[64];
+	int rc = conn->conf.listen ? peer_listen(conn) : 0;
 
-	if (conn->conf.listen) {
-		conn->listen_fd = spw_oob_socket_listen(&conn->conf.listen_addr);
-		if (conn->listen_fd < 0)
-			return spw_err(-conn->listen_fd, "listen=%s: %s%s",
-				       spw_oob_addr_text(&conn->conf.listen_addr, addr),
-				       strerror(-conn->listen_fd), listen_hint(-conn->listen_fd));
-		peer_warn_open(conn);
-	}
-	return rdma_ctl_start(conn->ctl);
+	return rc ? rc : rdma_ctl_start(conn->ctl);
 }
 
 /* A QP that was in use goes to ERR, so that its flush appears; the owner's half of the way down,
@@ -141,8 +156,8 @@ static void link_stop(struct peer_link *link)
 {
 	const enum spw_peer_state state = spw_peer_state(link->peer);
 
-	if (link->client.used && link->client.x.fd >= 0)
-		close(link->client.x.fd);
+	if (link->client.used && link->client.x.ch.fd >= 0)
+		close(link->client.x.ch.fd);
 	if (link->fd >= 0)
 		close(link->fd);
 	link->fd = -1;
@@ -175,12 +190,11 @@ void spw_peer_conn_stop(struct spw_peer_conn *conn)
 	rdma_ctl_stop(conn->ctl);
 	for (uint32_t i = 0; i < PEER_HALF_MAX; i++) {
 		if (conn->half[i].used)
-			close(conn->half[i].x.fd);
+			close(conn->half[i].x.ch.fd);
 		conn->half[i].used = false;
 	}
-	if (conn->listen_fd >= 0)
-		close(conn->listen_fd);
-	conn->listen_fd = -1;
+	spw_oob_door_close(conn->door);
+	conn->door = NULL;
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++)
 		link_stop(&conn->link[i]);
 }

@@ -7,8 +7,8 @@
  *   turn.c      accepts, advances exchanges, steps links; called by the control thread
  *   link.c      the states of one link, control's part of the table in spw_peer.h
  *   allow.c     who may connect, with which GID, how often
- *   exchange.c  one exchange over TCP and its MACs (oob/auth.c)
- *   hello.c     its messages
+ *   exchange.c  one exchange over a channel (oob/spw_oob_channel.h)
+ *   message.c   its messages
  *   refused.c   why it failed
  *   peer.c      memory, keys and parameters of a peer
  *   qp.c        the states of its QP
@@ -22,20 +22,19 @@
 
 #include "peer/spw_peer.h"
 #include "peer/spw_peer_qp.h"
-#include "oob/spw_oob_socket.h"
 #include "peer/exchange.h"
 #include "rdma/spw_rdma_ctl.h"
 
-#define PEER_HALF_MAX 16u /* unfinished exchanges of peers that connect to us */
-#define PEER_HALF_PER_ADDR \
-	8u /* of one host (spw_oob_addr_same_host), so that one cannot take them all */
+/* Peers that connect to us, at the door and, apart from those, in an exchange: of all, and of one
+ * host (spw_oob_addr_same_host), so that one cannot take all places. */
+#define PEER_HALF_MAX      16u
+#define PEER_HALF_PER_ADDR 8u
 
 /* One exchange in progress. */
 struct peer_half {
 	struct peer_exchange x;
 	struct peer_link *link;   /* the peer that it sets up; NULL: not known yet */
 	struct sockaddr_in6 addr; /* the other end */
-	uint64_t order;           /* of its arrival */
 	bool used;
 };
 
@@ -84,12 +83,11 @@ struct spw_peer_conn {
 	struct spw_peer_dev dev;
 	struct rdma_ctl *ctl;
 	uint16_t queue_cnt;
-	struct spw_peer *peer;  /* [conf.peer_max] */
-	struct peer_link *link; /* [conf.peer_max] */
-	int listen_fd;
-	uint64_t accept_ms; /* no accept(2) before; 0: the last one succeeded */
+	struct spw_peer *peer;     /* [conf.peer_max] */
+	struct peer_link *link;    /* [conf.peer_max] */
+	struct spw_oob_door *door; /* NULL: nobody may connect */
+	bool deaf;                 /* the last accept(2) failed */
 	struct peer_half half[PEER_HALF_MAX];
-	uint64_t half_cnt; /* accepted so far */
 	struct peer_count count;
 	pthread_mutex_t turn; /* held by control during each turn (spw_peer_conn_hold) */
 };

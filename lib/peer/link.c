@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "oob/spw_oob_socket.h"
 #include "peer/conn.h"
 
 #define BACKOFF_MIN_MS 50u

@@ -4,8 +4,9 @@
  * Why an exchange failed, in words, for the log and for the events of a client. The texts of the
  * two sides are one table (PEER_REFUSED_LIST in exchange.h).
  *
- *   errno of a socket ─► peer_refused_of ─┐
- *   REJECT of the peer ───────────────────┴─► enum peer_refused ─► peer_refused_describe: one line
+ *   errno of a socket ─► peer_refused_of ──┐
+ *   channel and door  ─► peer_refused_by ──┤
+ *   REJECT of the peer ────────────────────┴─► enum peer_refused ─► peer_refused_describe: one line
  *
  * Called by exchange.c, link.c, turn.c and conn.c. Pure.
  */
@@ -52,6 +53,28 @@ enum peer_refused peer_refused_of(int error)
 	}
 }
 
+/* -EACCES and -EPERM of a channel and a door are not those of a socket. */
+enum peer_refused peer_refused_by(int rc)
+{
+	switch (-rc) {
+	case EACCES:
+		return PEER_REFUSED_secret;
+	case EPROTONOSUPPORT:
+		return PEER_REFUSED_version;
+	case EPROTO:
+	case EMSGSIZE:
+		return PEER_REFUSED_malformed;
+	case EPERM:
+		return PEER_REFUSED_not_allowed;
+	case EBUSY:
+		return PEER_REFUSED_busy;
+	case ETIMEDOUT:
+		return PEER_REFUSED_timeout;
+	default:
+		return peer_refused_of(-rc);
+	}
+}
+
 /* Decides what counts as `refused` in the port's statistics: what one of the two sides decided, not
  * a fault of the network or a call that failed on this machine. */
 bool peer_refused_is_theirs(enum peer_refused why)
@@ -59,6 +82,8 @@ bool peer_refused_is_theirs(enum peer_refused why)
 	return why != PEER_REFUSED_nobody && why != PEER_REFUSED_unreachable &&
 	       why != PEER_REFUSED_local && why != PEER_REFUSED_system;
 }
+
+_Static_assert(SPW_OOB_REASON_BYTES <= PEER_REFUSED_TEXT_BYTES, "it holds any reason");
 
 static const char *op_name(uint32_t op)
 {
@@ -79,7 +104,10 @@ const char *peer_refused_describe(const struct peer_exchange *x, const struct pe
 		break;
 	case PEER_REFUSED_version:
 		snprintf(text_out, len, "it speaks version %u, we %u: run the same release",
-			 x->value, PEER_HELLO_VERSION);
+			 x->value, peer_proto.version);
+		break;
+	case PEER_REFUSED_secret:
+		spw_oob_channel_reason(&x->ch, -EACCES, text_out);
 		break;
 	case PEER_REFUSED_ring:
 		snprintf(text_out, len,

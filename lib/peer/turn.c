@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One turn of the control thread: accepts TCP connections, advances exchanges, steps every link.
+ * One turn of the control thread: looks at the door, advances exchanges, steps every link.
  * rdma_ctl calls peer_turn_prepare before it sleeps and peer_turn when something happened. Every
  * turn holds conn->turn, so that an owner can suspend it (spw_peer_conn_hold). A turn in which a QP
  * goes to RTR may last a second (spw_peer_qp.h); until its end no other exchange goes on.
  *
- * Strangers are cheap by design: at most PEER_HALF_MAX unfinished exchanges, PEER_HALF_PER_ADDR per
- * host, of which the oldest that has proved nothing makes room; no entry of the table before a
- * client has proved the secret, and not a byte for an address outside peers=.
+ * Strangers are cheap by design (oob/spw_oob_door.h): no entry of the table before a client has
+ * proved the secret, and not a byte for an address outside peers=.
  *
- * What a server spends on a stranger, in order:
+ * What a server spends on a client, in order:
  *
- *   TCP accepted    address in peers=? ─► no: closed          a half-open entry, for exchange_ms
- *   HELLO           a nonce each way                           no table entry, no QP
- *   OFFER           MAC proves the secret; GID allowed?       no: REJECT
+ *   TCP accepted    address in peers=? ─► no: closed          a seat at the door, for exchange_ms
+ *   both nonces     no table entry, no QP
+ *   OFFER           MAC proves the secret                     a peer_half, until the same time
+ *                   GID allowed?                              no: REJECT
  *   bind            an entry of the table, host_max per host  QP to INIT, receives posted
  */
 #include <errno.h>
@@ -23,94 +23,83 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "oob/spw_oob_door.h"
 #include "peer/conn.h"
 
-#define ACCEPT_MAX      64u /* of one turn */
-#define ACCEPT_RETRY_MS 200u
+#define GUEST_MAX 64u /* of one turn */
 
-/* ---- accept ---- */
+/* ---- the door ---- */
 
-/* The place for one more exchange; NULL: all are of clients that have proved the secret. A client
- * that has proved nothing so far makes room (oob/spw_oob_door.h): an honest one needs two round
- * trips. */
+/* The place for one more exchange; NULL: all are taken, or this host has its share. */
 static struct peer_half *half_choose(struct spw_peer_conn *conn, const struct in6_addr *from)
 {
-	struct spw_oob_seat seat[PEER_HALF_MAX];
-	uint32_t n;
+	struct peer_half *unused = NULL;
+	uint32_t here = 0;
 
-	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
-		seat[i] =
-			(struct spw_oob_seat){.taken = conn->half[i].used,
-					      .proved = conn->half[i].x.turn >= PEER_TURN_TO_ACCEPT,
-					      .order = conn->half[i].order,
-					      .host = conn->half[i].addr.sin6_addr};
-	n = spw_oob_seat_choose(seat, PEER_HALF_MAX, PEER_HALF_PER_ADDR, from);
-	return n < PEER_HALF_MAX ? &conn->half[n] : NULL;
+	for (uint32_t i = 0; i < PEER_HALF_MAX; i++) {
+		struct peer_half *h = &conn->half[i];
+
+		if (h->used)
+			here += spw_oob_addr_same_host(&h->addr.sin6_addr, from);
+		else
+			unused = h;
+	}
+	return here < PEER_HALF_PER_ADDR ? unused : NULL;
 }
 
-static void half_refuse(struct spw_peer_conn *conn, int fd, enum peer_refused why)
+/* The first of each reason is named, the rest are counted: a stranger cannot fill the log. */
+static void guest_refuse(struct spw_peer_conn *conn, const struct spw_oob_guest *guest, int rc)
 {
+	const enum peer_refused why = peer_refused_by(rc);
+	char from[64], text[SPW_OOB_REASON_BYTES];
+
+	if (!conn->count.refused[why])
+		spw_info("%s: %s was turned away: %s", conn->dev.name,
+			 spw_oob_addr_text(&guest->from, from),
+			 spw_oob_channel_reason(&guest->ch, rc, text));
+	if (why == PEER_REFUSED_system)
+		conn->count.error = -rc;
 	spw_thr_count(&conn->count.refused[why], 1);
-	close(fd);
 }
 
-/* A connection from outside peers=, or one too many, is closed without a byte. */
-static void half_admit(struct spw_peer_conn *conn, int fd, const struct sockaddr_in6 *from,
-		       uint64_t now_ms)
+static void guest_admit(struct spw_peer_conn *conn, const struct spw_oob_guest *guest)
 {
-	struct peer_half *h;
+	struct peer_half *h = half_choose(conn, &guest->from.sin6_addr);
 
-	if (!spw_peer_allowed(&conn->conf, &from->sin6_addr)) {
-		half_refuse(conn, fd, PEER_REFUSED_not_allowed);
+	if (!h) {
+		guest_refuse(conn, guest, -EBUSY);
+		close(guest->ch.fd);
 		return;
 	}
-	h = half_choose(conn, &from->sin6_addr);
-	if (!h || h->used)
-		half_refuse(conn, h ? h->x.fd : fd, PEER_REFUSED_busy);
-	if (!h)
-		return;
-	memset(h, 0, sizeof(*h));
-	h->used = true;
-	h->order = conn->half_cnt++;
-	h->addr = *from;
-	peer_exchange_server(&h->x, fd, &conn->conf.secret, now_ms + conn->conf.exchange_ms);
+	*h = (struct peer_half){.used = true, .addr = guest->from};
+	peer_exchange_server(&h->x, guest);
 }
 
-/* Out of descriptors or memory. The connection stays in the listen queue, and poll(2) would report
- * it again at once: pause instead. */
-static void accept_failed(struct spw_peer_conn *conn, int error, uint64_t now_ms)
+/* Out of descriptors or memory: the door tries again after a pause. */
+static void door_is_deaf(struct spw_peer_conn *conn, int error)
 {
-	if (!conn->accept_ms)
+	if (error && !conn->deaf)
 		spw_warn("%s: no peer can be accepted: %s; trying again every %u ms (ulimit -n "
 			 "shows how many files may be open)",
-			 conn->dev.name, strerror(error), ACCEPT_RETRY_MS);
-	conn->accept_ms = now_ms + ACCEPT_RETRY_MS;
-}
-
-static void accept_succeeded(struct spw_peer_conn *conn)
-{
-	if (conn->accept_ms)
+			 conn->dev.name, strerror(error), SPW_OOB_RETRY_MS);
+	else if (!error && conn->deaf)
 		spw_info("%s: peers are accepted again", conn->dev.name);
-	conn->accept_ms = 0;
+	conn->deaf = error;
 }
 
-static void accept_all(struct spw_peer_conn *conn, uint64_t now_ms)
+static void door_turn(struct spw_peer_conn *conn, uint64_t now_ms)
 {
-	struct sockaddr_in6 from;
+	struct spw_oob_guest guest;
 
-	for (uint32_t i = 0; conn->listen_fd >= 0 && now_ms >= conn->accept_ms && i < ACCEPT_MAX;
-	     i++) {
-		int fd = spw_oob_socket_accept(conn->listen_fd, &from);
+	for (uint32_t i = 0; conn->door && i < GUEST_MAX; i++) {
+		const int rc = spw_oob_door_turn(conn->door, now_ms, &guest);
 
-		if (fd == -EAGAIN)
+		if (rc == -EAGAIN)
 			return;
-		if (fd < 0) {
-			accept_failed(conn, -fd, now_ms);
-			return;
-		}
-		accept_succeeded(conn);
-		half_admit(conn, fd, &from, now_ms);
+		door_is_deaf(conn, guest.from.sin6_family ? 0 : -rc);
+		if (!rc)
+			guest_admit(conn, &guest);
+		else if (guest.from.sin6_family)
+			guest_refuse(conn, &guest, rc);
 	}
 }
 
@@ -140,8 +129,8 @@ static void half_failed(struct spw_peer_conn *conn, struct peer_half *h, uint64_
 	spw_thr_count(&conn->count.refused[h->x.why], 1);
 	if (h->x.why == PEER_REFUSED_system)
 		conn->count.error = h->x.error;
-	if (h->x.fd >= 0)
-		close(h->x.fd);
+	if (h->x.ch.fd >= 0)
+		close(h->x.ch.fd);
 	if (h->link) {
 		report_refused(h->link, &h->x);
 		peer_link_abandon(h->link, now_ms);
@@ -295,7 +284,7 @@ static void half_step(struct spw_peer_conn *conn, struct peer_half *h, uint64_t 
 	if (h->x.turn == PEER_TURN_FAILED) {
 		half_failed(conn, h, now_ms);
 	} else if (h->x.turn == PEER_TURN_DONE) {
-		peer_link_up(h->link, h->x.fd, now_ms);
+		peer_link_up(h->link, h->x.ch.fd, now_ms);
 		half_end(h);
 	}
 }
@@ -307,7 +296,7 @@ void peer_turn(void *arg, uint64_t now_ms)
 	struct spw_peer_conn *conn = arg;
 
 	pthread_mutex_lock(&conn->turn);
-	accept_all(conn, now_ms);
+	door_turn(conn, now_ms);
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++) {
 		peer_link_step(&conn->link[i], now_ms);
 		if (conn->link[i].client.used)
@@ -377,7 +366,7 @@ static uint32_t half_want(const struct peer_half *h, uint64_t now_ms, struct pol
 	if (!h->used)
 		return 0;
 	turn_until(h->x.deadline_ms, now_ms, timeout_ms);
-	*fd = (struct pollfd){.fd = h->x.fd, .events = peer_exchange_poll(&h->x)};
+	*fd = (struct pollfd){.fd = h->x.ch.fd, .events = peer_exchange_poll(&h->x)};
 	return fd->events ? 1 : 0; /* else: the owner wakes us, or the deadline passes */
 }
 
@@ -401,10 +390,10 @@ uint32_t peer_turn_prepare(void *arg, uint64_t now_ms, struct pollfd *fd,
 
 	_Static_assert(1 + PEER_HALF_MAX + SPW_PEER_MAX + 2 <= RDMA_CTL_FD_MAX,
 		       "a pollfd for every descriptor");
-	if (conn->listen_fd >= 0 && now_ms < conn->accept_ms)
-		turn_until(conn->accept_ms, now_ms, timeout_ms);
-	else if (conn->listen_fd >= 0)
-		fd[n++] = (struct pollfd){.fd = conn->listen_fd, .events = POLLIN};
+	if (conn->door) {
+		turn_until(spw_oob_door_due_ms(conn->door), now_ms, timeout_ms);
+		fd[n++] = (struct pollfd){.fd = spw_oob_door_fd(conn->door), .events = POLLIN};
+	}
 	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
 		n += half_want(&conn->half[i], now_ms, &fd[n], timeout_ms);
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++) {

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""make_rc_exchange_corpus.py FOLDER: one input for each way an exchange can go (rc_hello.h)."""
+"""make_rc_exchange_corpus.py FOLDER: one input for each way an exchange can go (lib/peer/message.h)."""
 import os
 import struct
 import sys
 
-HELLO, CHALLENGE, OFFER, ACCEPT, REJECT, READY = range(1, 7)
+OFFER, ACCEPT, REJECT, READY_TYPE = range(1, 5)
 MAC = bytes(32)
 
 
-def message(kind, body, version=2):
-    return struct.pack('>4sHBBHH', b'SPWR', version, kind, 0, 12 + len(body), 0) + body
+def greeting(version=3, secret=False):
+    return struct.pack('>4sHH', b'SPWR', version, secret) + bytes(range(32))
+
+
+def message(kind, body=b''):
+    return struct.pack('>IB3x', 4 + len(body), kind) + body + MAC
 
 
 def gid(*ipv4):
@@ -22,27 +26,46 @@ def params(op=1, mtu=1024, credits=16, addr=gid(10, 0, 0, 9)):
     return struct.pack('>II16sHBBIIIIQQII', 3, 4, addr, mtu, op, 0, credits, 4096, *write)
 
 
-NONCE = bytes(range(32))
-SERVER = message(HELLO, NONCE), message(OFFER, params() + MAC), message(READY, MAC)
+def server(how, *messages, **greet):
+    return bytes(how) + greeting(**greet) + b''.join(messages)
+
+
+def client(how, *messages, **greet):
+    return bytes((how[0] | 1, how[1])) + greeting(**greet) + b''.join(messages)
+
+
+def reject(reason, value=0):
+    return message(REJECT, struct.pack('>HHI', reason, 0, value))
+
+
+def offer(**how):
+    return message(OFFER, params(**how))
+
+
+READY = message(READY_TYPE)
 CORPUS = {
-    'server': b'\0\0' + b''.join(SERVER),
-    'server-bytes': b'\0\1' + b''.join(SERVER),
-    'server-secret': b'\2\0' + b''.join(SERVER),
-    'server-mtu': b'\0\0' + SERVER[0] + message(OFFER, params(mtu=4096) + MAC),
-    'server-op': b'\0\0' + SERVER[0] + message(OFFER, params(op=0) + MAC),
-    'server-version': b'\0\0' + message(HELLO, NONCE, version=0),
-    'server-more': b'\0\0' + b''.join(SERVER) + b'more',
-    'server-gid': b'\0\0' + SERVER[0] + message(OFFER, params(addr=gid(11, 0, 0, 9)) + MAC),
-    'server-gid-v6': b'\0\0' + SERVER[0] + message(OFFER, params(addr=bytes(range(16))) + MAC),
-    'server-gid-loopback': b'\x08\0' + SERVER[0] + message(OFFER, params(addr=bytes(range(16))) + MAC) + SERVER[2],
-    'server-gids': b'\4\0' + SERVER[0] + message(OFFER, params(addr=gid(10, 1, 2, 3)) + MAC) + SERVER[2],
-    'server-gids-not': b'\x0c\0' + b''.join(SERVER),
-    'client-reject-gid': b'\1\0' + message(CHALLENGE, NONCE) + message(REJECT, struct.pack('>HHI', 5, 0, 0) + MAC),
-    'client-reject-host': b'\1\0' + message(CHALLENGE, NONCE) + message(REJECT, struct.pack('>HHI', 6, 0, 2) + MAC),
-    'client': b'\1\0' + message(CHALLENGE, NONCE) + message(ACCEPT, params() + MAC),
-    'client-pieces': b'\1\7' + message(CHALLENGE, NONCE) + message(ACCEPT, params() + MAC),
-    'client-reject': b'\1\0' + message(CHALLENGE, NONCE) + message(REJECT, struct.pack('>HHI', 1, 0, 4096) + MAC),
-    'client-version': b'\1\0' + message(CHALLENGE, NONCE, version=3),
+    'server': server((0, 0), offer(), READY),
+    'server-bytes': server((0, 1), offer(), READY),
+    'server-secret': server((2, 0), offer(), READY, secret=True),
+    'server-secret-absent': server((2, 0), offer(), READY),
+    'server-mtu': server((0, 0), offer(mtu=4096)),
+    'server-op': server((0, 0), offer(op=0)),
+    'server-version': server((0, 0), version=1),
+    'server-not-offer': server((0, 0), READY),
+    'server-long': server((0, 0), struct.pack('>I', 257) + bytes(300)),
+    'server-more': server((0, 0), offer(), READY, b'more'),
+    'server-gid': server((0, 0), offer(addr=gid(11, 0, 0, 9))),
+    'server-gid-v6': server((0, 0), offer(addr=bytes(range(16)))),
+    'server-gid-loopback': server((8, 0), offer(addr=bytes(range(16))), READY),
+    'server-gids': server((4, 0), offer(addr=gid(10, 1, 2, 3)), READY),
+    'server-gids-not': server((12, 0), offer(), READY),
+    'client': client((0, 0), message(ACCEPT, params())),
+    'client-pieces': client((0, 7), message(ACCEPT, params())),
+    'client-denied': client((2, 0), b'\xff' * 4, secret=True),
+    'client-reject-gid': client((0, 0), reject(5)),
+    'client-reject-host': client((0, 0), reject(6, 2)),
+    'client-reject': client((0, 0), reject(1, 4096)),
+    'client-version': client((0, 0), version=4),
 }
 
 for name, data in CORPUS.items():

@@ -6,8 +6,10 @@
  * allows. Every exchange that fails must report a reason.
  *
  *   input: byte 0: bit 0 the client side is tested, bit 1 with a secret, bit 2 with gids=,
- *          bit 3 from loopback; byte 1: bytes of a piece; then what the peer sends
+ *          bit 3 from loopback; byte 1: bytes of a piece; then what the peer sends, from its
+ *          greeting on (oob/spw_oob_channel.h)
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -105,6 +107,18 @@ static void act(struct peer_exchange *x)
 	}
 }
 
+/* A server's door: the first message, then its exchange. */
+static void let_in(struct peer_exchange *x, struct spw_oob_guest *guest)
+{
+	const int rc = spw_oob_channel_receive(&guest->ch, guest->first, sizeof(guest->first),
+					       &guest->len);
+
+	if (!rc)
+		peer_exchange_server(x, guest);
+	else if (rc != -EAGAIN)
+		x->turn = PEER_TURN_DONE; /* the door has closed it */
+}
+
 static void drain(int fd)
 {
 	uint8_t drop[512];
@@ -116,7 +130,9 @@ static void drain(int fd)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct spw_oob_secret none, some = {.len = 16, .byte = "0123456789abcdef"};
-	struct peer_exchange x;
+	struct spw_oob_guest guest = {.until_ms = 1};
+	struct peer_exchange x = {.turn = PEER_TURN_CONNECT};
+	bool client;
 	size_t piece;
 	int fd[2];
 
@@ -125,17 +141,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	piece = data[1] ? data[1] : INPUT_MAX;
 	conf.gid_cnt = data[0] >> 2 & 1;
 	from.s6_addr[12] = data[0] & 8 ? 127 : 10;
-	if (data[0] & 1)
+	client = data[0] & 1;
+	if (client)
 		peer_exchange_client(&x, fd[0], data[0] & 2 ? &some : &none, 1);
-	else
-		peer_exchange_server(&x, fd[0], data[0] & 2 ? &some : &none, 1);
-	act(&x);
+	else if (spw_oob_channel_begin(&guest.ch, fd[0], false, data[0] & 2 ? &some : &none,
+				       &peer_proto))
+		abort();
+	if (client)
+		act(&x);
 	for (size_t at = 2; at < size && x.turn < PEER_TURN_DONE; at += piece) {
 		if (send(fd[1], data + at, SPW_MIN(piece, size - at), MSG_NOSIGNAL) < 0)
 			break;
-		act(&x);
+		if (!client && x.turn == PEER_TURN_CONNECT)
+			let_in(&x, &guest);
+		if (client || x.turn != PEER_TURN_CONNECT)
+			act(&x);
 		drain(fd[1]);
 	}
+	if (!client && x.turn == PEER_TURN_CONNECT)
+		x.turn = PEER_TURN_DONE; /* still at the door, which has a deadline of its own */
 	if (x.turn < PEER_TURN_DONE && peer_exchange_step(&x, 1) != PEER_TURN_FAILED)
 		abort(); /* the deadline ends everything */
 	say(&x);

@@ -185,25 +185,15 @@ static int wait_until(const struct perf_ctl *ctl, short events, uint64_t deadlin
 /* What went wrong on the channel, in words. */
 static int channel_error(const struct perf_ctl *ctl, int rc)
 {
-	const bool ours = ctl->ch.secret->len > 0;
+	char why[SPW_OOB_REASON_BYTES];
 
-	if (rc == -EACCES && ctl->ch.greeted && ctl->ch.far_has_secret != ours)
-		return spw_err(EACCES,
-			       "%s: %s: give --secret FILE with the same content at both "
-			       "ends",
-			       ctl->peer,
-			       ours ? "has no secret, and this end was given one"
-				    : "wants a secret, and this end has none");
+	spw_oob_channel_reason(&ctl->ch, rc, why);
 	if (rc == -EACCES)
 		return spw_err(EACCES,
-			       "%s: the secrets differ: --secret must name the same bytes "
-			       "at both ends",
-			       ctl->peer);
-	if (rc == -EPROTO || rc == -EMSGSIZE)
-		return spw_err(EPROTONOSUPPORT,
-			       "%s: does not speak spinwire-perf's protocol, or is of another "
-			       "version: install the same one at both ends",
-			       ctl->peer);
+			       "%s: %s: give --secret FILE with the same content at both ends",
+			       ctl->peer, why);
+	if (rc == -EPROTO || rc == -EMSGSIZE || rc == -EPROTONOSUPPORT)
+		return spw_err(EPROTONOSUPPORT, "%s: %s", ctl->peer, why);
 	return control_left(ctl);
 }
 
@@ -284,7 +274,7 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 int perf_ctl_greet(struct perf_ctl *ctl, const struct spw_oob_secret *secret, uint32_t timeout_ms)
 {
 	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
-	int rc = spw_oob_channel_begin(&ctl->ch, ctl->fd, true, secret), waited = 0;
+	int rc = spw_oob_channel_begin(&ctl->ch, ctl->fd, true, secret, &perf_proto), waited = 0;
 
 	while (rc == 0 && waited == 0 && (rc = spw_oob_channel_greet(&ctl->ch)) == -EAGAIN) {
 		waited = wait_until(ctl, POLLIN, deadline_ns);

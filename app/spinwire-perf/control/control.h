@@ -6,8 +6,8 @@
  * time-outs; nothing on it is timed.
  *
  *   client                                             server
- *   {"hello": protocol, "version"}                ->   of all that come, side by side (door.c)
- *                                                 <-   {"hello", "version"}   or {"error": text}
+ *   {"hello": version}                            ->   of all that come, side by side (door.c)
+ *                                                 <-   {"hello": version}     or {"error": text}
  *   {"facts"}                                     ->
  *                                                 <-   {"facts"}
  *   {"case": {...}}                               ->
@@ -79,6 +79,9 @@ bool perf_ctl_pending(const struct perf_ctl *ctl);
  * Returns: error, with the text that this thread has. */
 int perf_ctl_give_up(struct perf_ctl *ctl, int error);
 
+/* Of the channel. Another version of it may have other messages, or other fields in them. */
+static const struct spw_oob_proto perf_proto = {"SPWF", 4};
+
 /* greet.c: agrees on protocol and secret and exchanges facts. Owner: takes over facts; *theirs_out
  * is the caller's.
  * Errors: -EPROTONOSUPPORT another version; -EACCES another secret, or only one end has one;
@@ -87,8 +90,5 @@ int perf_greet_client(struct perf_ctl *ctl, const struct spw_oob_secret *secret,
 		      json_t **theirs_out);
 /* The server's part after its door has taken the client's hello. */
 int perf_greet_server(struct perf_ctl *ctl, json_t *facts, json_t **theirs_out);
-json_t *perf_greet_hello(void);
-/* Purpose: the version of the other end's hello must be ours. Errors: -EPROTONOSUPPORT. */
-int perf_greet_check(const struct perf_ctl *ctl, const json_t *hello);
 
 #endif

@@ -2,12 +2,12 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The door of a server (door.h): the first message of a connection (oob/spw_oob_door.h) is its
- * hello, and nothing is parsed before its MAC is right.
+ * hello; that its MAC is right is all there is to it.
  *
  * The thread and main share only what the lock protects: the one client that waits. Main learns of
  * it by an event descriptor, which it can poll beside others.
  *
- *    thread   accept ─ hello, MAC, version ─► waits ──┐ event_fd
+ *    thread   accept ─ version, hello, MAC ─► waits ──┐ event_fd
  *    main                                             └─► perf_door_take ─ session ─ perf_door_free
  */
 #include "control/door.h"
@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_log.h"
 #include "base/spw_thread.h"
 #include "oob/spw_oob_door.h"
 
@@ -40,6 +41,7 @@ struct perf_door {
 	uint32_t closing;
 	/* the thread */
 	bool deaf; /* was reported */
+	struct spw_log_limit limit;
 	/* both, under the lock */
 	pthread_mutex_t lock;
 	bool busy, waits;
@@ -49,12 +51,6 @@ struct perf_door {
 };
 
 /* ---- the thread ---- */
-
-/* To stderr: the client is not admitted, so nobody else would learn why. */
-static void door_complain(void)
-{
-	fprintf(stderr, PERF_PROGRAM ": %s\n", spw_err_text());
-}
 
 static int door_busy(const struct perf_door *d)
 {
@@ -89,33 +85,32 @@ static void door_welcome(struct perf_door *d, struct perf_ctl *ctl)
 /* Owner: takes over the guest's descriptor on every path. */
 static void door_take(struct perf_door *d, const struct spw_oob_guest *guest)
 {
-	json_t *hello =
-		json_loadb((const char *)guest->first, guest->len, JSON_REJECT_DUPLICATES, NULL);
 	struct perf_ctl ctl;
-	int rc = perf_ctl_take(&ctl, guest->ch.fd, NULL);
 
-	if (rc == 0) {
-		ctl.ch = guest->ch;
-		ctl.stop = d->stop;
-		rc = perf_greet_check(&ctl, hello);
-	}
-	json_decref(hello);
-	if (rc == 0) {
-		door_welcome(d, &ctl);
+	if (perf_ctl_take(&ctl, guest->ch.fd, NULL)) {
+		spw_warn("%s", spw_err_text());
 		return;
 	}
-	door_complain();
-	if (rc == -EPROTONOSUPPORT)
-		(void)perf_ctl_send(&ctl, perf_greet_hello()); /* it says so itself */
-	perf_ctl_close(&ctl);
+	ctl.ch = guest->ch;
+	ctl.stop = d->stop;
+	door_welcome(d, &ctl);
+}
+
+/* Nobody else would learn why a client was not admitted. */
+static void door_refused(struct perf_door *d, const struct spw_oob_guest *guest, int rc)
+{
+	char from[64], why[SPW_OOB_REASON_BYTES];
+
+	spw_log_limited(&d->limit, SPW_LOG_WARN, "%s was turned away: %s",
+			spw_oob_addr_text(&guest->from, from),
+			spw_oob_channel_reason(&guest->ch, rc, why));
 }
 
 /* Once until somebody can be accepted again: without descriptors a connection waits. */
 static void door_cannot_accept(struct perf_door *d, int error)
 {
 	if (!d->deaf)
-		fprintf(stderr, PERF_PROGRAM ": a connection cannot be accepted: %s\n",
-			strerror(error));
+		spw_warn("a connection cannot be accepted: %s", strerror(error));
 	d->deaf = true;
 }
 
@@ -139,6 +134,8 @@ static void *door_main(void *arg)
 			d->deaf = false;
 			if (rc == 0)
 				door_take(d, &guest);
+			else
+				door_refused(d, &guest, rc);
 		}
 	}
 	return NULL;
@@ -150,7 +147,7 @@ static void *door_main(void *arg)
 static int door_start(struct perf_door *d, const struct spw_oob_secret *secret, uint16_t *port)
 {
 	const struct spw_oob_door_conf conf = {
-		.secret = secret, .seat_cnt = HALF_MAX, .first_ms = HELLO_MS};
+		.proto = &perf_proto, .secret = secret, .seat_cnt = HALF_MAX, .first_ms = HELLO_MS};
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(*port)};
 	int rc = spw_oob_door_open(&conf, &d->door);
 

@@ -6,8 +6,8 @@
  * it; every text becomes one line that a terminal may have. Clocks and the mark of a result stand
  * here too, because all cases use them.
  *
- * Before a field is added: perf_case_json and perf_case_parse change together, and PERF_PROTOCOL
- * (perf.h) with them, since the server refuses a case that lacks a number.
+ * Before a field is added: perf_case_json and perf_case_parse change together, and perf_proto
+ * (control.h) with them, since the server refuses a case that lacks a number.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
  *
  * A fact that is unknown is 0 or "", and a limit that rests on it is unknown too. A new field is
  * written by the _json function and read by the _parse function of its struct; a number that is
- * missing there is an error, so PERF_PROTOCOL changes with it.
+ * missing there is an error, so perf_proto changes with it.
  */
 #include "result/facts.h"
 

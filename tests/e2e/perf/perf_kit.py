@@ -124,13 +124,14 @@ def need_netns():
 # ---- a stranger --------------------------------------------------------------------------------------
 
 class Channel:
-    """One end of lib/peer's channel (spw_peer_channel.h), byte by byte: a client, or a server of one connection.
-    secret: bytes; b"" for none."""
+    """One end of a channel (oob/spw_oob_channel.h) of spinwire-perf's protocol, byte by byte: a client, or a server of
+    one connection. secret: bytes; b"" for none."""
+    MAGIC, VERSION = b"SPWF", 4
 
-    def __init__(self, link, secret=b"", client=True):
+    def __init__(self, link, secret=b"", client=True, version=VERSION):
         self.link, self.secret, self.client, self.sent = link, secret, client, 0
         nonce = os.urandom(32)
-        link.sendall(struct.pack(">IHH", 0x53505743, 1, bool(secret)) + nonce)
+        link.sendall(struct.pack(">4sHH", self.MAGIC, version, bool(secret)) + nonce)
         far = self.read(40)[8:]
         self.nonces = nonce + far if client else far + nonce
 
@@ -145,7 +146,7 @@ class Channel:
 
     def frame(self, data):
         label = b"spinwire channel client\0" if self.client else b"spinwire channel server\0"
-        text = label + self.nonces + struct.pack(">QI", self.sent, len(data)) + data
+        text = label + self.nonces + struct.pack(">Q4sI", self.sent, self.MAGIC, self.VERSION) + data
         self.sent += 1
         mac = hmac.digest(self.secret, text, "sha256") if self.secret else bytes(32)
         return struct.pack(">I", len(data)) + data + mac
@@ -158,7 +159,7 @@ class Channel:
         return documents.foreign(self.read(size + 32)[:size])
 
 
-def dial(host, secret=b"", limit_s=20):
+def dial(host, secret=b"", limit_s=20, version=Channel.VERSION):
     """A channel to a server."""
     link = socket.create_connection(("127.0.0.1", int(host.rpartition(":")[2])), limit_s)
-    return Channel(link, secret)
+    return Channel(link, secret, version=version)

@@ -18,7 +18,7 @@ import threading
 
 import documents
 import spwtest
-from perf_kit import LIMIT_S, PERF, QUICK, Channel, cable, card, one_line, perf, report, rows_of, server
+from perf_kit import LIMIT_S, PERF, QUICK, Channel, cable, card, dial, one_line, perf, report, rows_of, server
 from spwtest import Skip, check, equal, spwlab
 
 
@@ -235,23 +235,26 @@ def test_secret():
 
 
 def test_version():
-    """A server of another version is named by both versions; one of another protocol altogether says so, too."""
+    """Both ends name both versions; a server of another protocol altogether is named as that."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"
 
         def answer():
-            with listener.accept()[0] as link:
-                channel = Channel(link, client=False)
-                channel.hear()
-                channel.say({"hello": 7, "version": "9.9"})
+            with listener.accept()[0] as link, contextlib.suppress(ConnectionError):
+                Channel(link, client=False, version=7)
                 link.recv(65536)
             with listener.accept()[0] as link:
                 text = json.dumps({"hello": 2, "version": "9.9", "nonce": "00" * 32, "secret": False}).encode()
                 link.sendall(struct.pack(">I", len(text)) + text)
                 link.recv(65536)
         threading.Thread(target=answer, daemon=True).start()
-        one_line(perf(host, status=2), "9.9", "protocol 7", "install the same version")
-        one_line(perf(host, status=2), "another version")
+        one_line(perf(host, status=2), "it speaks version 7", f"this end {Channel.VERSION}", "install the same")
+        one_line(perf(host, status=2), "does not speak this protocol")
+    with spwlab.scratch() as folder:
+        log = os.path.join(folder, "log")
+        with server(log=log) as (host, _):
+            dial(host, version=7)
+            spwlab.wait_for(lambda: "it speaks version 7" in spwlab.read(log), 20, "the server's line")
 
 
 def test_strangers():

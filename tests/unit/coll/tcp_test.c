@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
-#include "coll/spw_coll.h"
-#include "oob/spw_oob_channel.h"
+#include "coll/tcp.h"
 
 #define RANKS   3u
 #define WAIT_MS 20000u
@@ -131,7 +130,7 @@ static int intrude(const struct spw_oob_secret *secret, uint32_t rank, uint32_t 
 	struct spw_oob_channel ch;
 	int rc, fd = dial();
 
-	assert_int_equal(spw_oob_channel_begin(&ch, fd, true, secret), 0);
+	assert_int_equal(spw_oob_channel_begin(&ch, fd, true, secret, &coll_tcp_proto), 0);
 	while ((rc = spw_oob_channel_greet(&ch)) == -EAGAIN)
 		usleep(1000);
 	/* A stranger tries it, although the other side has a secret and may have closed. */
@@ -245,8 +244,8 @@ static void secrets_that_differ(void **state SPW_UNUSED)
 
 	rank_start_for(&r[0], 0, 2, secret_path, 1000);
 	rank_start_for(&r[1], 1, 2, other_path, 1000);
-	expect_refused(&r[1], -EACCES, "it has another secret, or none");
-	expect_refused(&r[0], -ETIMEDOUT, "it has another secret, or none");
+	expect_refused(&r[1], -EACCES, "the secrets differ");
+	expect_refused(&r[0], -ETIMEDOUT, "the secrets differ");
 }
 
 static void no_such_secret(void **state SPW_UNUSED)

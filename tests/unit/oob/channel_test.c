@@ -14,12 +14,15 @@
 
 #include "oob/spw_oob_channel.h"
 
-#define HELLO_BYTES      40u
+#define HELLO_BYTES      SPW_OOB_GREETING_BYTES
 #define FRAME_BYTES(len) (4u + (len) + SPW_OOB_MAC_BYTES)
+
+static const struct spw_oob_proto proto = {"TEST", 5};
 
 /* client ── own[0] | far[0] ── the test ── far[1] | own[1] ── server */
 struct middle {
 	struct spw_oob_secret secret[2];
+	const struct spw_oob_proto *proto[2]; /* NULL: the test's */
 	struct spw_oob_channel ch[2];
 	int far[2];
 };
@@ -37,7 +40,9 @@ static void meet(struct middle *m)
 
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
 		m->far[i] = fd[1];
-		assert_int_equal(spw_oob_channel_begin(&m->ch[i], fd[0], i == 0, &m->secret[i]), 0);
+		assert_int_equal(spw_oob_channel_begin(&m->ch[i], fd[0], i == 0, &m->secret[i],
+						       m->proto[i] ? m->proto[i] : &proto),
+				 0);
 	}
 }
 
@@ -241,6 +246,68 @@ static void too_long_and_other_protocols(void **state SPW_UNUSED)
 	part(&m);
 }
 
+/* Both ends name both versions, before anything of the rest is looked at. */
+static void other_versions_are_named(void **state SPW_UNUSED)
+{
+	static const struct spw_oob_proto newer = {"TEST", 6};
+	struct middle m = {.proto = {&newer, NULL}};
+	char why[SPW_OOB_REASON_BYTES];
+
+	secret_set(&m.secret[0], secret_a);
+	meet(&m);
+	pass(&m, 0, 8);
+	pass(&m, 1, 8);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(spw_oob_channel_greet(&m.ch[i]), -EPROTONOSUPPORT);
+		assert_int_equal(m.ch[i].far_version, i ? 6 : 5);
+	}
+	assert_string_equal(spw_oob_channel_reason(&m.ch[0], -EPROTONOSUPPORT, why),
+			    "it speaks version 5 of the protocol, this end 6: install the same "
+			    "spinwire at both ends");
+	part(&m);
+}
+
+/* A man in the middle who makes each end take the other for one of its own protocol. */
+static void a_message_of_another_protocol(void **state SPW_UNUSED)
+{
+	static const struct spw_oob_proto alike = {"TEXT", 5};
+	struct middle m = {.proto = {&alike, NULL}};
+	char text[64];
+
+	for (int i = 0; i < 2; i++)
+		secret_set(&m.secret[i], secret_a);
+	meet(&m);
+	for (int i = 0; i < 2; i++) {
+		uint8_t hello[HELLO_BYTES];
+
+		take(&m, i, hello, sizeof(hello));
+		memcpy(hello, i ? "TEXT" : "TEST", 4);
+		give(&m, !i, hello, sizeof(hello));
+	}
+	assert_int_equal(spw_oob_channel_greet(&m.ch[0]), 0);
+	assert_int_equal(spw_oob_channel_send(&m.ch[0], "one", 3), 0);
+	pass(&m, 0, FRAME_BYTES(3));
+	assert_int_equal(hear(&m, 1, 63, text), -EACCES);
+	part(&m);
+}
+
+static void every_reason_has_a_text(void **state SPW_UNUSED)
+{
+	static const struct spw_oob_secret none, some = {.len = 16};
+	struct spw_oob_channel ch = {.secret = &some, .proto = &proto, .greeted = true};
+	static const int reason[] = {EACCES, EPROTO,    EMSGSIZE,   EPROTONOSUPPORT, EPERM,
+				     EBUSY,  ETIMEDOUT, ECONNRESET, ENOBUFS};
+	char why[SPW_OOB_REASON_BYTES];
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(reason); i++)
+		assert_true(strlen(spw_oob_channel_reason(&ch, -reason[i], why)) > 10);
+	assert_non_null(strstr(spw_oob_channel_reason(&ch, -EACCES, why), "has no secret"));
+	ch.far_has_secret = true;
+	assert_non_null(strstr(spw_oob_channel_reason(&ch, -EACCES, why), "differ"));
+	ch.secret = &none;
+	assert_non_null(strstr(spw_oob_channel_reason(&ch, -EACCES, why), "wants a secret"));
+}
+
 /* More than the socket takes at once. */
 static void resumed(void **state SPW_UNUSED)
 {
@@ -252,8 +319,8 @@ static void resumed(void **state SPW_UNUSED)
 
 	secret_set(&secret, secret_a);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-	assert_int_equal(spw_oob_channel_begin(&ch[0], fd[0], true, &secret), 0);
-	assert_int_equal(spw_oob_channel_begin(&ch[1], fd[1], false, &secret), 0);
+	assert_int_equal(spw_oob_channel_begin(&ch[0], fd[0], true, &secret, &proto), 0);
+	assert_int_equal(spw_oob_channel_begin(&ch[1], fd[1], false, &secret, &proto), 0);
 	assert_int_equal(spw_oob_channel_greet(&ch[0]), 0);
 	for (size_t i = 0; i < sizeof(sent); i++)
 		sent[i] = (uint8_t)(i * 7 + i / 253);
@@ -280,6 +347,9 @@ int main(void)
 		cmocka_unit_test(of_another_conversation),
 		cmocka_unit_test(other_secrets),
 		cmocka_unit_test(too_long_and_other_protocols),
+		cmocka_unit_test(other_versions_are_named),
+		cmocka_unit_test(a_message_of_another_protocol),
+		cmocka_unit_test(every_reason_has_a_text),
 		cmocka_unit_test(resumed),
 	};
 

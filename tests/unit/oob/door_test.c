@@ -21,15 +21,23 @@
 #define FIRST_MS 1000u
 #define WAIT_MS  10000
 
+static const struct spw_oob_proto proto = {"TEST", 1};
 static struct spw_oob_secret secret, other;
 static struct spw_oob_door *door;
 static struct sockaddr_in6 at;
 
 static int open_for(uint32_t host_max)
 {
-	const struct spw_oob_door_conf conf = {
-		.secret = &secret, .seat_cnt = SEATS, .host_max = host_max, .first_ms = FIRST_MS};
+	static struct spw_oob_prefix allow;
+	const struct spw_oob_door_conf conf = {.proto = &proto,
+					       .secret = &secret,
+					       .allow = &allow,
+					       .allow_cnt = 1,
+					       .seat_cnt = SEATS,
+					       .host_max = host_max,
+					       .first_ms = FIRST_MS};
 
+	assert_int_equal(spw_oob_prefix_parse("127.0.0.0/24", &allow), 0);
 	assert_int_equal(
 		spw_oob_secret_take("test", (const uint8_t *)"sixteen bytes ok", 16, &secret), 0);
 	assert_int_equal(
@@ -111,7 +119,7 @@ static bool is_closed(int fd)
 static void say(struct spw_oob_channel *ch, int fd, const struct spw_oob_secret *with,
 		const char *text)
 {
-	assert_int_equal(spw_oob_channel_begin(ch, fd, true, with), 0);
+	assert_int_equal(spw_oob_channel_begin(ch, fd, true, with, &proto), 0);
 	while (spw_oob_channel_greet(ch) == -EAGAIN)
 		assert_int_equal(nobody(0), -EAGAIN);
 	assert_int_equal(spw_oob_channel_send(ch, text, (uint32_t)strlen(text)), 0);
@@ -229,21 +237,63 @@ static void without_descriptors_it_pauses(void **state SPW_UNUSED)
 	close(fd);
 }
 
-static void who_has_proved_itself_stays(void **state SPW_UNUSED)
+/* An address outside the list costs no seat and gets no byte. */
+static void who_is_not_allowed_hears_nothing(void **state SPW_UNUSED)
 {
-	const struct in6_addr a = {.s6_addr = {[10] = 0xff, 0xff, 10, 0, 0, 1}};
-	const struct in6_addr b = {.s6_addr = {[10] = 0xff, 0xff, 10, 0, 0, 2}};
-	struct spw_oob_seat seat[3] = {{.taken = true, .proved = true, .order = 0, .host = a},
-				       {.taken = true, .order = 2, .host = a},
-				       {.taken = true, .order = 1, .host = b}};
+	const int silent = silent_from("127.0.0.1"), fd = dial_from("127.0.1.1");
+	struct spw_oob_guest guest;
+	uint8_t byte;
 
-	assert_int_equal(spw_oob_seat_choose(seat, 3, 3, &a), 2);
-	assert_int_equal(spw_oob_seat_choose(seat, 3, 2, &a), 1);
-	seat[1].proved = true;
-	assert_int_equal(spw_oob_seat_choose(seat, 3, 2, &a), 3);
-	seat[2].taken = false;
-	assert_int_equal(spw_oob_seat_choose(seat, 3, 2, &a), 3);
-	assert_int_equal(spw_oob_seat_choose(seat, 3, 2, &b), 2);
+	assert_int_equal(turn(0, &guest), -EPERM);
+	assert_int_equal(guest.from.sin6_addr.s6_addr[14], 1);
+	assert_int_equal(guest.ch.fd, -1);
+	assert_int_equal(recv(fd, &byte, 1, 0), 0);
+	assert_false(is_closed(silent));
+	close(silent);
+	close(fd);
+}
+
+/* Through each of them, and no more than there is room for. */
+static void it_listens_on_several_addresses(void **state SPW_UNUSED)
+{
+	struct sockaddr_in6 more;
+	struct spw_oob_guest guest;
+	struct spw_oob_channel ch;
+
+	for (uint32_t i = 1; i < SPW_OOB_LISTEN_MAX; i++) {
+		more = at;
+		more.sin6_addr.s6_addr[15] = (uint8_t)(i + 1);
+		more.sin6_port = 0;
+		assert_int_equal(spw_oob_door_listen(door, &more), 0);
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		const int fd = spw_oob_socket_connect(i ? &more : &at);
+
+		while (spw_oob_socket_connected(fd) == -EAGAIN)
+			;
+		say(&ch, fd, &secret, "hello");
+		assert_int_equal(turn(0, &guest), 0);
+		close(guest.ch.fd);
+		close(fd);
+	}
+	assert_int_equal(spw_oob_door_listen(door, &more), -ENOSPC);
+}
+
+static void deadlines_are_known(void **state SPW_UNUSED)
+{
+	struct spw_oob_guest guest;
+	int fd[2];
+
+	assert_true(spw_oob_door_due_ms(door) == UINT64_MAX);
+	fd[0] = silent_from("127.0.0.1");
+	assert_int_equal(spw_oob_door_due_ms(door), FIRST_MS);
+	fd[1] = dial_from("127.0.0.1");
+	assert_int_equal(nobody(10), -EAGAIN);
+	assert_int_equal(turn(FIRST_MS, &guest), -ETIMEDOUT);
+	assert_int_equal(guest.until_ms, FIRST_MS);
+	assert_int_equal(spw_oob_door_due_ms(door), FIRST_MS + 10);
+	close(fd[0]);
+	close(fd[1]);
 }
 
 int main(void)
@@ -256,7 +306,9 @@ int main(void)
 						door_teardown),
 		CASE(every_reason_is_reported),
 		CASE(without_descriptors_it_pauses),
-		cmocka_unit_test(who_has_proved_itself_stays),
+		CASE(who_is_not_allowed_hears_nothing),
+		CASE(it_listens_on_several_addresses),
+		CASE(deadlines_are_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

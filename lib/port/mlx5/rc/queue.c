@@ -383,7 +383,7 @@ void mlx5_rc_post(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t lkey
 	mlx5_rc_settle(q);
 }
 
-/* The peer's limits are checked again, although hello.c has: they index our memory. The first W
+/* The peer's limits are checked again, although message.c has: they index our memory. The first W
  * grants are 0 .. W-1 by definition and are written here by this side. The peer cannot write into
  * the ring at the same time: it grants again only what we have used, and nothing has been sent
  * yet. */

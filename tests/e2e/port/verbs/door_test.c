@@ -101,11 +101,20 @@ static void good_peer_gets_in(struct kit_end *server, uint16_t port, const char 
 	kit_close(&good);
 }
 
-static size_t hello(uint8_t *bytes)
+/* A channel's greeting, and a message: what comes back. */
+static size_t greet_and_hear(uint16_t port, const struct spw_oob_proto *proto, const char *secret)
 {
-	const struct peer_msg msg = {.type = PEER_MSG_HELLO};
+	struct spw_oob_secret with = {.len = (uint32_t)strlen(secret)};
+	struct spw_oob_channel ch;
+	int fd = dial("127.0.0.1", port);
+	size_t sum;
 
-	return peer_hello_encode(&msg, bytes);
+	memcpy(with.byte, secret, with.len);
+	assert_int_equal(spw_oob_channel_begin(&ch, fd, true, &with, proto), 0);
+	(void)spw_oob_channel_send(&ch, "", 0); /* it may be closed by now */
+	sum = heard(fd);
+	close(fd);
+	return sum;
 }
 
 /* ---- */
@@ -126,48 +135,42 @@ static void who_is_not_listed_hears_nothing(void **state SPW_UNUSED)
 	kit_close(&server);
 }
 
-static void noise_hears_nothing(void **state SPW_UNUSED)
+/* What a stranger at an allowed address can get: the server's version and nonce. */
+static void noise_hears_a_greeting(void **state SPW_UNUSED)
 {
-	uint8_t old[PEER_HELLO_MAX_BYTES];
-	const size_t len = hello(old);
+	const struct spw_oob_proto old = {"SPWR", 1};
 	const struct kit_end_conf conf = {.keys = KEYS};
 	struct kit_end server;
 	uint16_t port = kit_free_port();
 
-	old[5] = 0; /* version 0 */
 	kit_server(&server, port, &conf);
-	assert_int_equal(say_and_hear(port, "GET / HTTP/1.1\r\n\r\n", 18), 0);
-	assert_int_equal(say_and_hear(port, old, len), 0);
+	assert_true(say_and_hear(port, "GET / HTTP/1.1\r\n\r\n", 18) <= SPW_OOB_GREETING_BYTES);
+	assert_true(greet_and_hear(port, &old, "") <= SPW_OOB_GREETING_BYTES);
 	assert_int_equal(say_and_hear(port, "SPWR", 4),
-			 0); /* and then silence, until its time is over */
+			 SPW_OOB_GREETING_BYTES); /* and then silence, until its time is over */
 	expect_refused(&server, 3);
 	good_peer_gets_in(&server, port, "op=send");
 	kit_close(&server);
 }
 
-/* Without the secret there is a nonce to be had, and that is all. */
-static void who_cannot_prove_it_hears_a_nonce(void **state SPW_UNUSED)
+/* Without the secret there is no more to be had, but that it is wrong. */
+static void who_cannot_prove_it_hears_no_more(void **state SPW_UNUSED)
 {
-	struct peer_msg offer = {
-		.type = PEER_MSG_OFFER,
-		.params = {.qpn = 1, .mtu = 1024, .credit_cnt = 1, .slot_bytes = 64}};
-	uint8_t bytes[2 * PEER_HELLO_MAX_BYTES];
 	char path[] = "/tmp/spw-rc-door-XXXXXX", keys[128];
 	const struct kit_end_conf conf = {.keys = keys};
 	struct kit_end server;
 	uint16_t port = kit_free_port();
 	int fd = mkstemp(path);
-	size_t len;
 
 	assert_int_equal(write(fd, "a secret of some length", 23), 23);
 	close(fd);
 	snprintf(keys, sizeof(keys), KEYS ",secret=%s", path);
 	kit_server(&server, port, &conf);
 	unlink(path);
-	len = hello(bytes);
-	len += peer_hello_encode(&offer, bytes + len);
-	assert_int_equal(say_and_hear(port, bytes, len), peer_hello_bytes(PEER_MSG_CHALLENGE));
-	expect_refused(&server, 1);
+	for (int i = 0; i < 2; i++)
+		assert_true(greet_and_hear(port, &peer_proto, i ? "" : "another of some length") <=
+			    SPW_OOB_GREETING_BYTES + 4);
+	expect_refused(&server, 2);
 	kit_close(&server);
 }
 
@@ -188,7 +191,7 @@ static void a_slow_crowd_is_timed_out(void **state SPW_UNUSED)
 	}
 	good_peer_gets_in(&server, port, "op=send");
 	for (int i = 0; i < CROWD; i++) {
-		assert_int_equal(heard(fd[i]), 0);
+		assert_true(heard(fd[i]) <= SPW_OOB_GREETING_BYTES);
 		close(fd[i]);
 	}
 	wait_refused(&server, CROWD);
@@ -211,7 +214,7 @@ static void a_silent_crowd_holds_nobody_out(void **state SPW_UNUSED)
 	good_peer_gets_in(&server, port, "op=send");
 	assert_true(kit_seconds() < late);
 	wait_refused(&server, 1);
-	assert_int_equal(heard(fd[0]), 0);
+	assert_int_equal(heard(fd[0]), SPW_OOB_GREETING_BYTES);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(fd); i++)
 		close(fd[i]);
 	kit_close(&server);
@@ -406,13 +409,13 @@ static void who_has_no_device_holds_no_entry(void **state SPW_UNUSED)
 	server.down = 0;
 	kit_until(&end, 1, false, are_down, &both, "the mute ones' end");
 	assert_non_null(strstr(server.text, "sent nothing on its QP"));
-	assert_int_equal(heard(m[0].x.fd), 0);
-	assert_int_equal(heard(m[1].x.fd), 0);
+	assert_int_equal(heard(m[0].x.ch.fd), 0);
+	assert_int_equal(heard(m[1].x.ch.fd), 0);
 	expect_refused(&server, 3);
 	assert_int_equal(mute_connect(&again, &server, "127.0.0.2", port, gid), PEER_TURN_DONE);
 	for (int i = 0; i < 3; i++)
-		close(m[i].x.fd);
-	close(again.x.fd);
+		close(m[i].x.ch.fd);
+	close(again.x.ch.fd);
 	kit_close(&server);
 }
 
@@ -430,7 +433,7 @@ static void whose_gid_is_not_listed_gets_no_entry(void **state SPW_UNUSED)
 	assert_int_equal(m.x.why, PEER_REFUSED_gid);
 	assert_int_equal(server.up, 0);
 	expect_refused(&server, 1);
-	close(m.x.fd);
+	close(m.x.ch.fd);
 	kit_close(&server);
 }
 
@@ -466,8 +469,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_not_listed_hears_nothing),
-		cmocka_unit_test(noise_hears_nothing),
-		cmocka_unit_test(who_cannot_prove_it_hears_a_nonce),
+		cmocka_unit_test(noise_hears_a_greeting),
+		cmocka_unit_test(who_cannot_prove_it_hears_no_more),
 		cmocka_unit_test(a_slow_crowd_is_timed_out),
 		cmocka_unit_test(a_silent_crowd_holds_nobody_out),
 		cmocka_unit_test(a_full_table_says_so),

@@ -383,8 +383,8 @@ static void what_does_not_fit_is_reported(void **state SPW_UNUSED)
 	}
 	refused(dir, ANY ",op=send", "op=write", "it has op=send, we have op=write");
 	refused(dir, "peers=10.0.0.0/8", "op=send", "are we in its peers=");
-	refused(dir, ANY ",secret=%s/a", "secret=%s/b", "version and secret the same");
-	refused(dir, ANY ",secret=%s/a", "op=send", "version and secret the same");
+	refused(dir, ANY ",secret=%s/a", "secret=%s/b", "the secrets differ");
+	refused(dir, ANY ",secret=%s/a", "op=send", "it wants a secret, and this end has none");
 	snprintf(path, sizeof(path), "op=send,secret=%s/a", dir);
 	traffic(path, 64, 512, 8, 100); /* and with the right one all is well */
 	for (char name = 'a'; name <= 'b'; name++) {
