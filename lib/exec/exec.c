@@ -45,13 +45,20 @@ const char *spw_exec_kind_name(enum spw_exec_kind kind)
 	return (unsigned)kind < SPW_EXEC_KIND_CNT ? kind_name[kind] : "unknown";
 }
 
+static int exec_gpu_check(enum spw_exec_kind kind, const struct spw_handler *handler,
+			  uint32_t ring_cnt, char name_out[static 96])
+{
+	if (handler && handler->state && !spw_exec_cuda_ops.state)
+		return spw_err(ENOTSUP, "handler %s has a state, which CUDA executors do not keep",
+			       handler->name);
+	return spw_exec_cuda_ops.check(kind, handler, ring_cnt, name_out);
+}
+
 int spw_exec_check(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt)
 {
 	char name[96];
 
-	return kind < SPW_EXEC_CUDA_PERSISTENT
-		       ? 0
-		       : spw_exec_cuda_ops.check(kind, handler, ring_cnt, name);
+	return kind < SPW_EXEC_CUDA_PERSISTENT ? 0 : exec_gpu_check(kind, handler, ring_cnt, name);
 }
 
 /* auto: the GPU if it can run the handler, else a thread of its own if a core is spare, else the
@@ -61,7 +68,7 @@ enum spw_exec_kind spw_exec_choose(const struct spw_handler *handler, uint32_t r
 {
 	char name[96];
 
-	if (!spw_exec_cuda_ops.check(SPW_EXEC_CUDA_PERSISTENT, handler, ring_cnt, name)) {
+	if (!exec_gpu_check(SPW_EXEC_CUDA_PERSISTENT, handler, ring_cnt, name)) {
 		snprintf(why_out, why_bytes, "a GPU is there: %s", name);
 		return SPW_EXEC_CUDA_PERSISTENT;
 	}
@@ -172,13 +179,94 @@ static void ring_free(struct spw_exec *exec, struct spw_gring *ring)
 	free(ring->unit_frames);
 }
 
+/* ---- the state of handlers ---- */
+
+/* What a CPU unit needs of its ring: the handler, where frames lie, and the handler's own block. */
+static int unit_make(struct spw_exec *exec, uint16_t ring)
+{
+	const struct spw_handler *handler = spw_exec_handler(exec, ring);
+	struct spw_exec_cpu_unit *unit = &exec->unit[ring];
+
+	unit->run = handler->host;
+	memcpy(unit->env.region_base, exec->region_base, sizeof(unit->env.region_base));
+	if (!handler->state || exec->ops->state)
+		return 0;
+	unit->env.state = spw_exec_host_alloc(exec, handler->state->bytes);
+	if (!unit->env.state)
+		return -ENOMEM;
+	memcpy(unit->env.state, handler->initial, handler->state->bytes);
+	return 0;
+}
+
+static void unit_free(struct spw_exec *exec, uint16_t ring)
+{
+	void *block = exec->unit[ring].env.state;
+
+	if (block)
+		spw_exec_host_free(exec, block, spw_exec_handler(exec, ring)->state->bytes);
+}
+
+static int ring_counters_add(struct spw_exec *exec, uint16_t ring, void *sum)
+{
+	const struct spw_handler *handler = spw_exec_handler(exec, ring);
+	const void *block = exec->unit[ring].env.state;
+
+	if (exec->ops->state)
+		block = exec->ops->state(exec, ring);
+	if (!block)
+		return -EIO;
+	spw_handler_counters_add(handler, block, sum);
+	return 0;
+}
+
+int spw_exec_counters_add(struct spw_exec *exec, const struct spw_handler *handler, void *sum)
+{
+	int rc = 0;
+
+	if (!handler->state)
+		return 0;
+	pthread_mutex_lock(&exec->state_lock);
+	for (uint16_t r = 0; r < exec->conf.ring_cnt && rc == 0; r++)
+		if (spw_exec_handler(exec, r) == handler)
+			rc = ring_counters_add(exec, r, sum);
+	pthread_mutex_unlock(&exec->state_lock);
+	return rc;
+}
+
+/* What the lanes counted outlives their blocks in the handler, whose fini gets it. */
+static void totals_add(struct spw_exec *exec)
+{
+	for (uint16_t r = 0; r < exec->conf.ring_cnt; r++) {
+		const struct spw_handler *handler = spw_exec_handler(exec, r);
+
+		if (handler->state && ring_counters_add(exec, r, handler->total) < 0)
+			spw_warn("executor: counters of handler %s are lost: %s", handler->name,
+				 spw_err_text());
+	}
+}
+
 /* ---- open and close ---- */
+
+/* Every handler: each may be the one that this machine cannot run. */
+static int conf_handlers_check(const struct spw_exec_conf *conf)
+{
+	const struct spw_handler *last = NULL;
+	int rc = 0;
+
+	for (uint16_t r = 0; r < conf->ring_cnt && rc == 0; r++) {
+		const struct spw_handler *handler = conf->ring_handler ? conf->ring_handler[r]
+								       : conf->handler;
+
+		if (handler != last)
+			rc = spw_exec_check(conf->kind, handler, conf->ring_cnt);
+		last = handler;
+	}
+	return rc ? spw_err_ctx(rc, "executor %s", spw_exec_kind_name(conf->kind)) : 0;
+}
 
 static int conf_check(const struct spw_exec_conf *conf)
 {
-	int rc;
-
-	if (!conf->handler || !conf->ring_cnt)
+	if ((!conf->handler && !conf->ring_handler) || !conf->ring_cnt)
 		return spw_err(EINVAL, "executor: needs a handler and at least one ring");
 	if (conf->region_cnt > SPW_REGION_MAX || (conf->region_cnt && !conf->region))
 		return spw_err(EINVAL, "executor: %u memory regions, of at most %d",
@@ -192,8 +280,7 @@ static int conf_check(const struct spw_exec_conf *conf)
 			       conf->share_bytes);
 	if (conf->kind == SPW_EXEC_AUTO || conf->kind >= SPW_EXEC_KIND_CNT)
 		return spw_err(EINVAL, "executor: kind %d cannot be opened", (int)conf->kind);
-	rc = spw_exec_check(conf->kind, conf->handler, conf->ring_cnt);
-	return rc ? spw_err_ctx(rc, "executor %s", spw_exec_kind_name(conf->kind)) : 0;
+	return conf_handlers_check(conf);
 }
 
 /* A descriptor names a region and an offset; the executor adds the region's base as it sees it: the
@@ -229,6 +316,8 @@ static int exec_make(struct spw_exec *exec)
 	rc = exec->ops->open(exec);
 	for (uint16_t r = 0; !rc && r < n; r++)
 		rc = ring_make(exec, &exec->ring[r]);
+	for (uint16_t r = 0; !rc && r < n; r++)
+		rc = unit_make(exec, r);
 	return rc || !exec->ops->prepare ? rc : exec->ops->prepare(exec);
 }
 
@@ -245,6 +334,7 @@ int spw_exec_open(const struct spw_exec_conf *conf, struct spw_exec **exec_out)
 	exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return spw_err(ENOMEM, "executor: no memory");
+	pthread_mutex_init(&exec->state_lock, NULL);
 	exec->ops = ops;
 	exec->conf = *conf;
 	if (!exec->conf.batch_cnt)
@@ -255,6 +345,7 @@ int spw_exec_open(const struct spw_exec_conf *conf, struct spw_exec **exec_out)
 		spw_exec_close(exec);
 		return rc;
 	}
+	exec->opened = true;
 	*exec_out = exec;
 	return 0;
 }
@@ -269,12 +360,17 @@ void spw_exec_close(struct spw_exec *exec)
 		spw_warn("executor: its memory is left as it is: %s", spw_err_text());
 		return;
 	}
+	if (exec->opened)
+		totals_add(exec);
 	if (exec->backend)
 		exec->ops->close(exec);
 	for (uint16_t r = 0; exec->ring && r < exec->conf.ring_cnt; r++)
 		ring_free(exec, &exec->ring[r]);
+	for (uint16_t r = 0; exec->unit && r < exec->conf.ring_cnt; r++)
+		unit_free(exec, r);
 	free(exec->ring);
 	free(exec->unit);
+	pthread_mutex_destroy(&exec->state_lock);
 	free(exec);
 }
 

@@ -7,6 +7,8 @@
 #ifndef EXEC_H
 #define EXEC_H
 
+#include <pthread.h>
+
 #include "exec/spw_exec.h"
 #include "exec/spw_handler.h"
 #include "exec/spw_pause.h"
@@ -33,6 +35,10 @@ struct spw_exec_ops {
 	void (*stat)(struct spw_exec *exec, struct spw_exec_stat *stat);
 	int (*pair_clock)(struct spw_exec *exec, uint64_t *exec_ticks_out, uint64_t *tsc_out,
 			  uint64_t *unc_ns_out);
+	/* A copy of a ring's block of handler state that the host can read, until the next call;
+	 * NULL, with a text, if the device does not answer. No function: the blocks are host
+	 * memory, which exec.c makes. */
+	const void *(*state)(struct spw_exec *exec, uint16_t ring);
 	/* After stop: frees what belongs to the backend; exec.c frees the rings afterwards. */
 	void (*close)(struct spw_exec *exec);
 };
@@ -44,10 +50,12 @@ extern const struct spw_exec_ops spw_exec_cuda_ops;
 /* One CPU unit: the inline executor's, or a thread's. It has its own cache lines: the thread
  * writes, others sample. */
 struct spw_exec_cpu_unit {
-	uint64_t next_seq;
+	uint64_t next_seq; /* batches that it has executed, too */
 	uint64_t frames;
-	uint64_t batches;
+	spw_handler_batch_fn *run; /* the handler's */
+	struct spw_handler_env env;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
+SPW_ASSERT_SIZE(struct spw_exec_cpu_unit, 2 * SPW_CACHE_LINE);
 
 struct spw_exec {
 	const struct spw_exec_ops *ops;
@@ -56,6 +64,8 @@ struct spw_exec {
 	struct spw_tsc tsc;
 	struct spw_gring *ring;         /* [ring_cnt], each on lines of its own */
 	struct spw_exec_cpu_unit *unit; /* [ring_cnt], CPU backends */
+	pthread_mutex_t state_lock;     /* of ops->state */
+	bool opened;                    /* spw_exec_open was good */
 	uint32_t unit_cnt;              /* per ring */
 	uint32_t share_log2;            /* spw_gring.share_log2 of each ring */
 	uint64_t clock_hz;
@@ -69,13 +79,19 @@ SPW_INLINE uint16_t spw_exec_ring_index(const struct spw_exec *exec, const struc
 	return (uint16_t)(ring - exec->ring);
 }
 
+/* The handler that the ring's batches run. */
+SPW_INLINE const struct spw_handler *spw_exec_handler(const struct spw_exec *exec, uint16_t ring)
+{
+	return exec->conf.ring_handler ? exec->conf.ring_handler[ring] : exec->conf.handler;
+}
+
 /* Purpose: executes the unit's next batch on this CPU if it has been pushed.
  * Shape:   start_tsc: a clock reading to be used as the batch's start; 0: read the clock once the
  *          batch is there.
  * Returns: whether there was one.
  * Order:   G1, G2. */
-bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring,
-		      struct spw_exec_cpu_unit *unit, uint64_t start_tsc);
+bool spw_exec_run_one(const struct spw_gring *ring, struct spw_exec_cpu_unit *unit,
+		      uint64_t start_tsc);
 
 /* What the CPU backends share: zeroed memory on conf.numa_node, the clock pair, the counters. */
 void *spw_exec_host_alloc(struct spw_exec *exec, size_t bytes);

@@ -177,7 +177,8 @@ static bool done_is_sound(const struct spw_gring *ring, const struct spw_gring_b
 		 beyond = ~0ull << 1 << (batch->cnt - 1);
 
 	return batch->unit < ring->unit_cnt && cnt == batch->cnt && !((echo | bad) & beyond) &&
-	       !(echo & bad) && reasons == (uint32_t)__builtin_popcountll(bad);
+	       !(echo & bad) &&
+	       reasons == (spw_likely(!bad) ? 0 : (uint32_t)__builtin_popcountll(bad));
 }
 
 /* Uses nothing of the completion: every frame is bad, so that its slot is recycled and the ledger
@@ -211,6 +212,7 @@ static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, c
 		done_reject(ring, batch);
 		return;
 	}
+	spw_thr_count(&ring->digest, batch->digest);
 	more = (int32_t)((uint32_t)w[7] - (uint32_t)ring->unit_frames[batch->unit]);
 	if (more > 0) /* a unit may finish its batches out of order; its count only grows */
 		ring->unit_frames[batch->unit] += (uint32_t)more;
@@ -255,6 +257,11 @@ uint64_t spw_gring_executed(const struct spw_gring *ring)
 	return sum;
 }
 
+uint64_t spw_gring_digest(const struct spw_gring *ring)
+{
+	return spw_thr_load_rlx(&ring->digest) & SPW_GRING_VALUE_MASK;
+}
+
 /* ---- the executor on a CPU: inline from push, cpu from its thread ---- */
 
 /* [G2 release, pairs with spw_gring_reap: the payload reads, and the writes of an echo, come before
@@ -268,8 +275,8 @@ static void cpu_done_write(struct spw_gring_done *done, uint64_t tag, const uint
 
 /* Polls one word: entry 0's lo of the next batch. The completion is written with w[0] last and
  * released, since the owner polls w[0] first. */
-bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring,
-		      struct spw_exec_cpu_unit *unit, uint64_t start_tsc)
+bool spw_exec_run_one(const struct spw_gring *ring, struct spw_exec_cpu_unit *unit,
+		      uint64_t start_tsc)
 {
 	uint64_t seq = unit->next_seq, tag = spw_gring_tag(seq, ring->batch_log2), hi;
 	const struct spw_gring_desc *desc =
@@ -283,10 +290,9 @@ bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring,
 	start_tsc = start_tsc ? start_tsc : spw_tsc_now();
 	hi = spw_gpu_load_rlx64(&desc->hi);
 	cnt = spw_gring_hi_cnt(hi);
-	exec->conf.handler->host(desc, cnt, exec->region_base, &tally);
+	unit->run(desc, cnt, &unit->env, &tally);
 	spw_thr_count(&unit->frames, tally.frames);
-	spw_thr_count(&unit->batches, 1);
-	unit->next_seq = seq + 1;
+	spw_thr_store_rlx(&unit->next_seq, seq + 1);
 	cpu_done_write(&ring->done[seq & ring->batch_mask], tag,
 		       (const uint64_t[8]){tally.verdict[0], tally.verdict[1],
 					   tally.verdict[2] | (uint64_t)cnt << 16, start_tsc,

@@ -69,7 +69,9 @@ enum spw_exec_kind spw_exec_choose(const struct spw_handler *handler, uint32_t r
 struct spw_exec_conf {
 	enum spw_exec_kind kind;           /* not AUTO */
 	const struct spw_handler *handler; /* outlives the executor */
-	uint16_t ring_cnt;                 /* rings, one per lcore */
+	/* [ring_cnt], outlives the executor: a handler for each ring; NULL: `handler` for all. */
+	const struct spw_handler *const *ring_handler;
+	uint16_t ring_cnt; /* rings, one per lcore */
 	/* Batches per ring, a power of 2, 2 .. SPW_GRING_BATCH_MAX; 0: the backend's default. */
 	uint32_t batch_cnt;
 	/* [region_cnt], by region id. A frame's address is dev_va (GPU) or host_va + its offset. */
@@ -142,6 +144,13 @@ int spw_exec_stop(struct spw_exec *exec, uint32_t timeout_ms);
  * Thread:  any. */
 void spw_exec_stat(struct spw_exec *exec, struct spw_exec_stat *stat_out);
 
+/* Purpose: adds to sum, a block of the handler's state, what the handler counted on every ring that
+ *          runs it.
+ * Order:   relaxed samples while batches run; exact after spw_exec_stop.
+ * Errors:  -EIO.
+ * Thread:  any, one for each sum. */
+int spw_exec_counters_add(struct spw_exec *exec, const struct spw_handler *handler, void *sum);
+
 /* Purpose: reads the executor's clock and the CPU's as close together as possible; the uncertainty
  *          is half the bracket. CPU backends have the CPU's clock, and the uncertainty is 0.
  * Errors:  -EIO.
@@ -152,7 +161,8 @@ int spw_exec_pair_clock(struct spw_exec *exec, uint64_t *exec_ticks_out, uint64_
 /* Purpose: the nominal rate of the executor's clock, ticks per second. Thread: any. */
 uint64_t spw_exec_clock_hz(struct spw_exec *exec);
 
-/* Purpose: stops and frees the executor; NULL is allowed. If a handler does not return (stop:
+/* Purpose: stops and frees the executor, and adds what was counted to the handlers' totals; NULL is
+ *          allowed. If a handler does not return (stop:
  *          -EBUSY), everything is left allocated, with a warning.
  * Thread:  setup. */
 void spw_exec_close(struct spw_exec *exec);

@@ -172,6 +172,7 @@ struct spw_gring {
 	uint64_t in_exec_frames; /* pushed - retired */
 	uint64_t *unit_frames;   /* [unit_cnt], by w[7] of each: the executor's own count */
 	uint64_t fault_cnt;      /* completions that reap refused; sampled by others */
+	uint64_t digest;         /* of all batches that were reaped; sampled by others */
 	/* Called before push where a NIC's writes into GPU memory must be flushed first; else NULL.
 	 */
 	void (*flush)(struct spw_gring *ring);
@@ -254,6 +255,11 @@ void spw_gring_retire(struct spw_gring *ring, struct spw_gring_batch *batch);
 /* Purpose: the executor's own count of frames: w[7] summed over units, as of the last reap.
  * Thread:  owner; setup after stop. */
 uint64_t spw_gring_executed(const struct spw_gring *ring);
+
+/* Purpose: the digests of all batches that were reaped, added up modulo 2^56, so that it does not
+ *          matter how the frames were batched.
+ * Thread:  any. */
+uint64_t spw_gring_digest(const struct spw_gring *ring);
 
 /* Purpose: the reason's name as it is printed, and what it means; "?" if there is none.
  * Thread: any. */

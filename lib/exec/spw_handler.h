@@ -20,7 +20,29 @@
  *                  ──> spw_echo(digest)      send it back from the same slot
  *                  ──> spw_bad(reason)       counted by reason; the slot is recycled
  *
- * The digests of all frames are added up and printed, so that a run can be checked.
+ * The digests of all frames are added up, modulo 2^56, and printed, so that a run can be checked.
+ *
+ * State. A handler that counts has a state: a struct of its own, one block for each executor ring
+ * (receive queue) that it serves, which the body finds as lanes.state. Counters and arguments are
+ * fields of it that the plug-in declares; whatever reports the run then shows the counters, added
+ * up over the blocks (examples/handler/syn.c):
+ *
+ *   struct syn { uint64_t port, syns[65536]; };
+ *   ... SPW_TABLE(struct syn, syns, "port", "TCP SYNs by destination port")
+ *   ... SPW_ARG(struct syn, port, 0, 65535, 0, "count this port only; 0: all")
+ *
+ *   --handler ./syn.so:port=443
+ *          │ defaults, arguments, init: once, at set-up
+ *          ▼
+ *       initial ─┬─copy─> block of ring 0 ── body: spw_count ─┬─sum─> text, JSON, telemetry,
+ * exporter └─copy─> block of ring 1 ── body: spw_count ─┘ at the end fini(initial + the sums)
+ *
+ * A handler without a state pays nothing for this. Order: on the host a block has one writer, its
+ * ring's executor, and spw_count is a relaxed store; on the device the warps of all units of the
+ * ring share it, so spw_count is one relaxed atomic addition by lane 0. Whoever samples loads
+ * relaxed: each number is whole, they are not of one moment, and after spw_exec_stop they are
+ * exact. Other fields are the body's own: on the host it may write them, on the device only by
+ * atomics of CUDA, since other warps run the body at the same time.
  *
  * Lanes. On the device a frame is handled by a warp, or by several warps of a CTA when frames are
  * few and large; on the host by one lane. Every lane calls the body with its own idx. Calls
@@ -37,10 +59,12 @@
  * is loaded a second time may differ from the one that was checked. The echoed bytes may also
  * differ from those that were read. Bytes of other peers can never appear in the slot.
  *
- * Thread: any. Nothing here allocates, blocks or keeps state.
+ * Thread: any. Nothing that a body calls allocates or blocks.
  */
 #ifndef SPW_EXEC_HANDLER_H
 #define SPW_EXEC_HANDLER_H
+
+#include <stddef.h>
 
 #include "base/spw_types.h"
 #include "exec/spw_gring.h"
@@ -53,7 +77,7 @@ extern "C" {
 #endif
 
 /* Incremented whenever anything below, or a word format of spw_gring.h, changes. */
-#define SPW_HANDLER_ABI    2u
+#define SPW_HANDLER_ABI    3u
 #define SPW_HANDLER_SYMBOL "spw_handler_plugin" /* what a plug-in exports */
 
 enum spw_handler_flag {
@@ -113,6 +137,7 @@ struct spw_lanes {
 	/* device, cnt > 32: shared memory for reductions, and a barrier of these lanes */
 	void *scratch;
 	uint32_t bar;
+	void *state; /* the ring's block; NULL for a handler without a state */
 };
 
 /* Purpose: the sum of v over all lanes, returned to every lane. Collective. */
@@ -146,6 +171,19 @@ SPW_HD SPW_INLINE void spw_lanes_sync(struct spw_lanes lanes)
 	spwd_lanes_sync(lanes.cnt, lanes.bar);
 #else
 	(void)lanes;
+#endif
+}
+
+/* Purpose: adds n to a counter of the state, once for all lanes; n is that of lane 0.
+ * Order:   relaxed; see the head of this file. */
+SPW_HD SPW_INLINE void spw_count(struct spw_lanes lanes, uint64_t *counter, uint64_t n)
+{
+#ifdef __CUDA_ARCH__
+	if (lanes.idx == 0)
+		spwd_gpu_add_rlx(counter, n);
+#else
+	(void)lanes;
+	spw_thr_count(counter, n);
 #endif
 }
 
@@ -405,11 +443,17 @@ SPW_HD SPW_INLINE struct spw_frame spw_frame_of(uint64_t lo, uint64_t hi,
 	return frame;
 }
 
+/* What all batches of a ring have in common. */
+struct spw_handler_env {
+	uint64_t region_base[SPW_REGION_MAX];
+	void *state; /* the ring's block, or NULL */
+};
+
 /* Purpose: runs the handler over one batch on this CPU.
  * Shape:   desc[cnt]; the caller has acquired them (G1). tally_out is written whole.
  * Thread:  owner (the executor's unit that runs the batch). */
 typedef void spw_handler_batch_fn(const struct spw_gring_desc *desc, uint32_t cnt,
-				  const uint64_t *region_base, struct spw_tally *tally_out);
+				  const struct spw_handler_env *env, struct spw_tally *tally_out);
 
 struct spw_kernel_ring; /* exec/spw_kernel.h */
 struct spw_kernel_info;
@@ -425,6 +469,54 @@ struct spw_handler_cuda {
 	const char *(*error_text)(int rc);
 };
 
+/* ---- the state, as a plug-in declares it ---- */
+
+/* A counter: a uint64_t of the state that only grows, or a table of cnt of them. Names are metrics:
+ * small letters, digits and _. Lists of counters and of arguments end with {0}. */
+struct spw_handler_counter {
+	const char *name, *help;
+	const char *index; /* what a table's place stands for, such as "port"; NULL: no table */
+	uint32_t offset, cnt;
+};
+
+/* An argument: a uint64_t of the state, or a text in a char array of `bytes`. */
+struct spw_handler_arg {
+	const char *name, *help;
+	uint64_t min, max, dflt; /* of a number; a text begins as "" */
+	uint32_t offset, bytes;  /* bytes 0: a number */
+};
+
+struct spw_handler_state {
+	size_t bytes;
+	const struct spw_handler_counter *counter; /* SPW_HANDLER_COUNTER_MAX at most */
+	const struct spw_handler_arg *arg;         /* NULL: takes none */
+	/* Once, with the arguments set: opens or fills in what the run needs. Returns: NULL, or a
+	 * clause that says what is wrong. NULL: nothing to do. Thread: setup. */
+	const char *(*init)(void *state);
+	/* Once, after a good init and the last batch, with the sums of all blocks in the counters.
+	 * NULL: nothing to do. Thread: setup. */
+	void (*fini)(void *state);
+};
+
+#define SPW_HANDLER_COUNTER_MAX 64u
+
+#define SPW_COUNTER(type, field, help)                       \
+	{                                                    \
+#field, help, NULL, offsetof(type, field), 1 \
+	}
+#define SPW_TABLE(type, field, index, help)                                                \
+	{                                                                                  \
+#field, help, index, offsetof(type, field), sizeof(((type *)0)->field) / 8 \
+	}
+#define SPW_ARG(type, field, min, max, dflt, help)                     \
+	{                                                              \
+#field, help, min, max, dflt, offsetof(type, field), 0 \
+	}
+#define SPW_ARG_TEXT(type, field, help)                                                  \
+	{                                                                                \
+#field, help, 0, 0, 0, offsetof(type, field), sizeof(((type *)0)->field) \
+	}
+
 /* A handler as executors use it; SPW_HANDLER_PLUGIN defines one. */
 struct spw_handler {
 	uint32_t abi;   /* SPW_HANDLER_ABI */
@@ -434,13 +526,21 @@ struct spw_handler {
 	uint32_t flags;   /* enum spw_handler_flag */
 	uint32_t reserved;
 	spw_handler_batch_fn *host;
-	const struct spw_handler_cuda *cuda; /* NULL: no device code */
+	const struct spw_handler_cuda *cuda;   /* NULL: no device code */
+	const struct spw_handler_state *state; /* NULL: none */
+	/* Filled by spw_handler_open, NULL in a plug-in: what each block begins as, and the same
+	 * with the counters of all blocks that were closed. */
+	const void *initial;
+	void *total;
 };
 
-/* Purpose:  opens a built-in handler by name, or a plug-in by path (a name with a '/' in it).
+/* Purpose:  opens a built-in handler by name, or a plug-in by path (a name with a '/' in it), which
+ *           may have arguments: PATH:key=value,key=value. A plug-in that is opened twice is two
+ *           handlers, each with its own arguments and counters.
  * Lifetime: built-in: the process; plug-in: until spw_handler_close.
- * Errors:   -ENOENT with the list of names, or the loader's text; -EINVAL no symbol or wrong ABI;
- *           -ENOSPC too many plug-ins are open.
+ * Errors:   -ENOENT with the list of names, or the loader's text; -EINVAL no symbol, wrong ABI, an
+ *           argument that it does not take, or what its init returned; -ENOMEM; -ENOSPC too many
+ *           plug-ins are open.
  * Thread:   setup. */
 int spw_handler_open(const char *name, const struct spw_handler **handler_out);
 
@@ -450,8 +550,8 @@ int spw_handler_open(const char *name, const struct spw_handler **handler_out);
  * Thread:  any. */
 const struct spw_handler *spw_handler_find(const char *name);
 
-/* Purpose: closes a plug-in; NULL and built-ins are allowed and ignored. No executor uses it any
- *          more.
+/* Purpose: closes a plug-in, after its fini; NULL and built-ins are allowed and ignored. No
+ *          executor uses it any more.
  * Thread:  setup. */
 void spw_handler_close(const struct spw_handler *handler);
 
@@ -459,25 +559,40 @@ void spw_handler_close(const struct spw_handler *handler);
  * Thread:  any. */
 const struct spw_handler *spw_handler_builtin(uint32_t i);
 
+/* Purpose: adds the counters of a block to those of sum, a block too.
+ * Order:   relaxed loads of block, which its executor may be writing.
+ * Thread:  any, one for each sum. */
+void spw_handler_counters_add(const struct spw_handler *handler, const void *block, void *sum);
+
+/* Purpose: the largest counts of a table, the largest first; equal ones by place.
+ * Shape:   value[counter->cnt]; at_out[max]: their places. sum_out, used_out: of the whole table:
+ *          the sum, and how many are not 0.
+ * Returns: how many places were filled: no more than max, and none whose count is 0.
+ * Thread:  any. */
+uint32_t spw_handler_counter_top(const struct spw_handler_counter *counter, const uint64_t *value,
+				 uint32_t max, uint32_t *at_out, uint64_t *sum_out,
+				 uint32_t *used_out);
+
 /* The head of a body: SPW_HANDLER_BODY(name)(const struct spw_frame *frame, struct spw_lanes
  * lanes). */
 #define SPW_HANDLER_BODY(name) SPW_HD SPW_INLINE struct spw_result spw_body_##name
 
 /* Defines the host side of a body: a loop over the batch, with one lane. */
-#define SPW_HANDLER_BATCH(name)                                                                \
-	static void spw_batch_##name(const struct spw_gring_desc *desc, uint32_t cnt,          \
-				     const uint64_t *region_base, struct spw_tally *tally_out) \
-	{                                                                                      \
-		struct spw_lanes lanes = {0, 1, NULL, 0};                                      \
-		struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};                                 \
-                                                                                               \
-		for (uint32_t i = 0; i < cnt; i++) {                                           \
-			struct spw_frame frame =                                               \
-				spw_frame_of(desc[i].lo, desc[i].hi, region_base);             \
-                                                                                               \
-			spw_tally_add(&tally, i, spw_body_##name(&frame, lanes));              \
-		}                                                                              \
-		*tally_out = tally;                                                            \
+#define SPW_HANDLER_BATCH(name)                                                         \
+	static void spw_batch_##name(const struct spw_gring_desc *desc, uint32_t cnt,   \
+				     const struct spw_handler_env *env,                 \
+				     struct spw_tally *tally_out)                       \
+	{                                                                               \
+		struct spw_lanes lanes = {0, 1, NULL, 0, env->state};                   \
+		struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};                          \
+                                                                                        \
+		for (uint32_t i = 0; i < cnt; i++) {                                    \
+			struct spw_frame frame =                                        \
+				spw_frame_of(desc[i].lo, desc[i].hi, env->region_base); \
+                                                                                        \
+			spw_tally_add(&tally, i, spw_body_##name(&frame, lanes));       \
+		}                                                                       \
+		*tally_out = tally;                                                     \
 	}
 
 #ifdef __CUDACC__
@@ -498,20 +613,26 @@ const struct spw_handler *spw_handler_builtin(uint32_t i);
 	extern __attribute__((visibility("default"))) const struct spw_handler spw_handler_plugin;
 #endif
 
-#define SPW_HANDLER_INIT(name, clause, flag_bits, cuda_ptr)                               \
+#define SPW_HANDLER_INIT_STATE(name, clause, flag_bits, cuda_ptr, state_ptr)              \
 	{                                                                                 \
 		SPW_HANDLER_ABI, sizeof(struct spw_handler), #name, clause, flag_bits, 0, \
-			spw_batch_##name, cuda_ptr                                        \
+			spw_batch_##name, cuda_ptr, state_ptr, NULL, NULL                 \
 	}
+#define SPW_HANDLER_INIT(name, clause, flag_bits, cuda_ptr) \
+	SPW_HANDLER_INIT_STATE(name, clause, flag_bits, cuda_ptr, NULL)
 
 /* The line that makes a plug-in of a body. clause: what it does, for people; flag_bits: enum
  * spw_handler_flag. */
-#define SPW_HANDLER_PLUGIN(name, clause, flag_bits)   \
-	SPW_HANDLER_BATCH(name)                       \
-	SPW_HANDLER_CUDA(name, flag_bits)             \
-	SPW_PLUGIN_SYMBOL                             \
-	const struct spw_handler spw_handler_plugin = \
-		SPW_HANDLER_INIT(name, clause, flag_bits, SPW_HANDLER_CUDA_PTR(name));
+#define SPW_HANDLER_PLUGIN(name, clause, flag_bits) \
+	SPW_HANDLER_PLUGIN_STATE(name, clause, flag_bits, NULL)
+
+/* The same for a body with a state: state_ptr is the address of a struct spw_handler_state. */
+#define SPW_HANDLER_PLUGIN_STATE(name, clause, flag_bits, state_ptr)          \
+	SPW_HANDLER_BATCH(name)                                               \
+	SPW_HANDLER_CUDA(name, flag_bits)                                     \
+	SPW_PLUGIN_SYMBOL                                                     \
+	const struct spw_handler spw_handler_plugin = SPW_HANDLER_INIT_STATE( \
+		name, clause, flag_bits, SPW_HANDLER_CUDA_PTR(name), state_ptr);
 
 #ifdef __cplusplus
 }

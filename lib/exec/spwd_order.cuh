@@ -177,6 +177,12 @@ SPWD uint64_t spwd_gpu_load_acq(const uint64_t *p)
 	return v;
 }
 
+/* Nobody waits for the sum: a reduction, which the L2 cache does. */
+SPWD void spwd_gpu_add_rlx(uint64_t *p, uint64_t v)
+{
+	asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
 /* Returns the old value; who reads the sum has acquired what each that added did before. */
 SPWD uint64_t spwd_gpu_add(uint64_t *p, uint64_t v)
 {

@@ -4,7 +4,9 @@
  * Verdicts of a recorded lane, found again: where a SNAP kept a frame whole, the handler runs on
  * its bytes once more, in an inline executor, and its verdict is compared with the recorded one.
  * Frames of which less was kept have the recorded verdict, and are counted so. If all frames of a
- * batch are whole its reasons and its digest are compared too.
+ * batch are whole its reasons and its digest are compared too. A handler with a state begins with a
+ * new one and counts the whole frames of the recording only: what it decides by its state agrees if
+ * the recording begins with the run and has every frame.
  *
  *   POLL, SNAP   which bytes each batch was pushed with       note[seq]
  *   DONE         the batch's whole frames ► handler ► verdicts ── compared with the DONE's
@@ -35,6 +37,7 @@ struct note {
 struct replay_handler {
 	const struct spw_handler *handler;
 	uint8_t *frames;    /* [SPW_GRING_FRAME_MAX][SLOT_BYTES] */
+	void *state;        /* the handler's, of this lane; NULL: it has none */
 	uint64_t from, to;  /* batches [from, to) are of the newest POLL */
 	struct note note[]; /* by number of the batch, as in the executor ring */
 };
@@ -55,8 +58,12 @@ int spw_replay_handler(struct spw_replay *r, const struct spw_handler *handler)
 	r->handler = again;
 	if (again)
 		again->frames = aligned_alloc(SPW_CACHE_LINE, SPW_GRING_FRAME_MAX * SLOT_BYTES);
-	if (!again || !again->frames)
+	if (again && handler->state)
+		again->state = malloc(handler->state->bytes);
+	if (!again || !again->frames || (handler->state && !again->state))
 		return spw_err(ENOMEM, "no memory to run the handler again");
+	if (handler->state)
+		memcpy(again->state, handler->initial, handler->state->bytes);
 	again->handler = handler;
 	return 0;
 }
@@ -65,6 +72,9 @@ void replay_handler_close(struct replay_handler *again)
 {
 	if (!again)
 		return;
+	if (again->state && again->handler)
+		spw_handler_counters_add(again->handler, again->state, again->handler->total);
+	free(again->state);
 	free(again->frames);
 	free(again);
 }
@@ -134,7 +144,7 @@ static uint32_t handler_bytes_find(struct spw_replay *r, const struct note *note
 static void handler_batch_run(const struct replay_handler *again, const struct spw_gring_batch *was,
 			      const uint8_t *const *bytes, struct spw_gring_batch *here_out)
 {
-	const uint64_t base[SPW_REGION_MAX] = {(uint64_t)(uintptr_t)again->frames};
+	const struct spw_handler_env env = {{(uint64_t)(uintptr_t)again->frames}, again->state};
 	struct spw_gring_desc entry[SPW_GRING_FRAME_MAX];
 	struct spw_tally tally;
 	uint32_t n = 0;
@@ -149,7 +159,7 @@ static void handler_batch_run(const struct replay_handler *again, const struct s
 		entry[n].lo = spw_gring_lo(0, at, d->meta);
 		entry[n++].hi = spw_gring_hi(0, d->len, d->meta, d->flags, 0, 1);
 	}
-	again->handler->host(entry, n, base, &tally);
+	again->handler->host(entry, n, &env, &tally);
 	const uint64_t w[8] = {tally.verdict[0], tally.verdict[1],
 			       tally.verdict[2], [5] = tally.bad, [6] = tally.digest};
 	spw_gring_results(here_out, w);

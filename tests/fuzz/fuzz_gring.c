@@ -19,7 +19,6 @@
 struct run {
 	struct fuzz_input in;
 	struct spw_gring ring;
-	struct spw_exec exec;
 	struct spw_exec_cpu_unit unit;
 	uint8_t *slots;
 	uint64_t reaped;
@@ -71,9 +70,9 @@ static void open_run(struct run *r, const uint8_t *conf)
 	fuzz_demand(r->ring.unit_frames && r->slots);
 	memset(r->slots, conf[3], SLOTS * SLOT_BYTES);
 	spw_gring_bind(&r->ring, &pool);
-	r->exec.conf.handler = spw_handler_builtin(conf[2] % 4u);
+	r->unit.run = spw_handler_builtin(conf[2] % 4u)->host;
 	for (uint32_t i = 0; i < SPW_REGION_MAX; i++)
-		r->exec.region_base[i] = (uint64_t)(uintptr_t)r->slots;
+		r->unit.env.region_base[i] = (uint64_t)(uintptr_t)r->slots;
 }
 
 static void close_run(struct run *r)
@@ -160,7 +159,7 @@ static void step_execute(struct run *r)
 	r->unit.next_seq = r->ring.tail_seq;
 	if (r->ring.tail_seq == r->ring.head_seq)
 		return;
-	fuzz_demand(spw_exec_run_one(&r->exec, &r->ring, &r->unit, 0));
+	fuzz_demand(spw_exec_run_one(&r->ring, &r->unit, 0));
 	step_reap(r);
 	fuzz_demand(r->ring.fault_cnt == faults);
 }

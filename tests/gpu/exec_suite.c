@@ -411,6 +411,8 @@ int suite_run(const struct suite *suite, const char *filter)
 		SUITE_TEST(rings_do_not_mix),
 		SUITE_FRAMES_TEST(message_of_64_mb),
 		SUITE_TEST(teams_of_several_batches),
+		SUITE_FRAMES_TEST(state_counts_every_frame),
+		SUITE_FRAMES_TEST(rings_of_different_handlers),
 		SUITE_TEST(clock_pairs_agree),
 		SUITE_TEST(stamps_lie_between_push_and_reap),
 		SUITE_TEST(bad_conf_is_refused),

@@ -60,5 +60,8 @@ void suite_crc_of_messages(void **state);
 void suite_damaged_frames_are_named(void **state);
 void suite_echo_swaps_addresses_and_nothing_else(void **state);
 void suite_message_of_64_mb(void **state);
+/* exec_suite_state.c */
+void suite_state_counts_every_frame(void **state);
+void suite_rings_of_different_handlers(void **state);
 
 #endif

@@ -59,7 +59,7 @@ static void *cpu_main(void *arg)
 		now = spw_tsc_now();
 		if (spw_unlikely(now - last > pause))
 			spw_pause_add(ring->pauses, last, now);
-		if (spw_exec_run_one(t->exec, ring, unit, 0)) {
+		if (spw_exec_run_one(ring, unit, 0)) {
 			now = spw_tsc_now(); /* a handler's run time is not a pause */
 			idle = 0;
 			continue;
@@ -209,7 +209,7 @@ void spw_exec_cpu_stat(struct spw_exec *exec, struct spw_exec_stat *stat)
 {
 	for (uint16_t r = 0; r < exec->conf.ring_cnt; r++) {
 		stat->frames += spw_thr_load_rlx(&exec->unit[r].frames);
-		stat->batches += spw_thr_load_rlx(&exec->unit[r].batches);
+		stat->batches += spw_thr_load_rlx(&exec->unit[r].next_seq);
 	}
 }
 

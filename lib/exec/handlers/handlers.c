@@ -18,7 +18,10 @@
 #include "exec/handlers/echo.h"
 #include "exec/handlers/litmus.h"
 #include "exec/handlers/null.h"
+#include "exec/handlers/state.h"
 #include "exec/handlers/sum.h"
+
+#define PATH_BYTES 4096 /* of a plug-in, as of any file (PATH_MAX) */
 
 SPW_HANDLER_BATCH(null)
 SPW_HANDLER_BATCH(sum)
@@ -43,9 +46,9 @@ static const struct spw_handler builtin[] = {
 const struct spw_handler spw_litmus_handler =
 	SPW_HANDLER_INIT(litmus, "checks the frames of the litmus", SPW_HANDLER_WRITES, CUDA_OF(4));
 
-/* Plug-ins that are open. */
+/* Plug-ins that are open: copies, whose states are their own. lib NULL: a free place. */
 static struct {
-	const struct spw_handler *handler;
+	struct spw_handler handler;
 	void *lib;
 } plugin[16];
 
@@ -77,29 +80,46 @@ static int plugin_check(const char *path, const struct spw_handler *h)
 	return 0;
 }
 
-/* Stays loaded until spw_handler_close: executors hold pointers into it. */
-static int plugin_open(const char *path, const struct spw_handler **handler_out)
+static int plugin_load(size_t at, const char *path, const char *args)
 {
-	size_t at = 0;
-	void *lib;
+	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	const struct spw_handler *exported;
 	int rc;
 
-	while (at < SPW_ARRAY_CNT(plugin) && plugin[at].handler)
-		at++;
-	if (at == SPW_ARRAY_CNT(plugin))
-		return spw_err(ENOSPC, "handler %s: %zu plug-ins are open already", path, at);
-	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!lib)
 		return spw_err(ENOENT, "handler %s: %s", path, dlerror());
-	*handler_out = dlsym(lib, SPW_HANDLER_SYMBOL);
-	rc = plugin_check(path, *handler_out);
-	if (rc) {
-		dlclose(lib);
-		return rc;
+	exported = dlsym(lib, SPW_HANDLER_SYMBOL);
+	rc = plugin_check(path, exported);
+	if (rc == 0) {
+		plugin[at].handler = *exported;
+		rc = handler_state_open(&plugin[at].handler, path, args);
 	}
-	plugin[at].handler = *handler_out;
-	plugin[at].lib = lib;
-	return 0;
+	if (rc)
+		dlclose(lib);
+	else
+		plugin[at].lib = lib;
+	return rc;
+}
+
+/* Stays loaded until spw_handler_close: executors hold pointers into it. */
+static int plugin_open(const char *spec, size_t len, const struct spw_handler **handler_out)
+{
+	char path[PATH_BYTES];
+	size_t at = 0;
+	int rc;
+
+	while (at < SPW_ARRAY_CNT(plugin) && plugin[at].lib)
+		at++;
+	if (at == SPW_ARRAY_CNT(plugin))
+		return spw_err(ENOSPC, "handler %s: %zu plug-ins are open already", spec, at);
+	if (len >= sizeof(path))
+		return spw_err(EINVAL, "handler %s: a path of at most %zu bytes", spec,
+			       sizeof(path) - 1);
+	memcpy(path, spec, len);
+	path[len] = '\0';
+	rc = plugin_load(at, path, spec[len] ? spec + len + 1 : NULL);
+	*handler_out = rc ? NULL : &plugin[at].handler;
+	return rc;
 }
 
 /* By name, among the built-in ones only. */
@@ -111,30 +131,32 @@ const struct spw_handler *spw_handler_find(const char *name)
 	return NULL;
 }
 
-/* A name with a slash is a path, as in a shell; any other is a built-in handler. */
+/* A name with a slash is a path, as in a shell; any other is a built-in handler. Arguments begin at
+ * the first colon. */
 int spw_handler_open(const char *name, const struct spw_handler **handler_out)
 {
-	const char *dot;
+	const size_t len = strcspn(name, ":");
+	const bool so = len > 3 && !strncmp(name + len - 3, ".so", 3);
 
-	if (strchr(name, '/'))
-		return plugin_open(name, handler_out);
+	if (memchr(name, '/', len))
+		return plugin_open(name, len, handler_out);
 	*handler_out = spw_handler_find(name);
 	if (*handler_out)
 		return 0;
-	dot = strrchr(name, '.');
 	return spw_err(ENOENT,
-		       "handler %s: there are null, sum, crc32c and echo; a plug-in is named by "
-		       "its path (./%s%s)",
-		       name, name, dot && !strcmp(dot, ".so") ? "" : ".so");
+		       "handler %s: there are null, sum, crc32c and echo, without arguments; a "
+		       "plug-in is named by its path (./%.*s%s%s)",
+		       name, (int)len, name, so ? "" : ".so", name + len);
 }
 
 /* Built-in handlers need no closing and are ignored. */
 void spw_handler_close(const struct spw_handler *handler)
 {
 	for (size_t i = 0; handler && i < SPW_ARRAY_CNT(plugin); i++)
-		if (plugin[i].handler == handler) {
-			plugin[i].handler = NULL;
+		if (&plugin[i].handler == handler) {
+			handler_state_close(&plugin[i].handler);
 			dlclose(plugin[i].lib);
+			plugin[i].lib = NULL;
 			return;
 		}
 }

@@ -17,8 +17,7 @@ static void inline_kick(struct spw_gring *ring)
 	const struct spw_gring_batch *batch = &ring->batch[(ring->head_seq - 1) & ring->batch_mask];
 	struct spw_exec *exec = ring->exec;
 
-	spw_exec_run_one(exec, ring, &exec->unit[spw_exec_ring_index(exec, ring)],
-			 batch->polled_tsc);
+	spw_exec_run_one(ring, &exec->unit[spw_exec_ring_index(exec, ring)], batch->polled_tsc);
 }
 
 /* One unit for each ring: the lcore that pushes to it. */

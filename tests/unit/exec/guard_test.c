@@ -44,11 +44,11 @@ static void claim_too_much(uint8_t *p, uint32_t len, uint32_t ihl, bool greedy)
 
 static void try_one(const struct spw_handler *h, uint8_t *p, uint32_t len, uint32_t flags)
 {
-	uint64_t base[8] = {(uint64_t)(uintptr_t)p};
+	struct spw_handler_env env = {.region_base = {(uint64_t)(uintptr_t)p}};
 	struct spw_gring_desc desc = {spw_gring_lo(0, 0, 0), spw_gring_hi(0, len, 0, flags, 0, 1)};
 	struct spw_tally tally;
 
-	h->host(&desc, 1, base, &tally);
+	h->host(&desc, 1, &env, &tally);
 	assert_int_equal(tally.frames, 1);
 }
 

@@ -91,25 +91,26 @@ static uint32_t last_word(uint32_t len)
 
 /* ---- executors ---- */
 
-static struct spw_frame frame_0(const struct spw_gring_desc *desc, const uint64_t *base)
+static struct spw_frame frame_0(const struct spw_gring_desc *desc,
+				const struct spw_handler_env *env)
 {
-	return spw_frame_of(desc->lo, desc->hi, base);
+	return spw_frame_of(desc->lo, desc->hi, env->region_base);
 }
 
-static void late_answer(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
-			struct spw_tally *tally_out)
+static void late_answer(const struct spw_gring_desc *desc, uint32_t cnt,
+			const struct spw_handler_env *env, struct spw_tally *tally_out)
 {
-	struct spw_frame frame = frame_0(desc, base);
+	struct spw_frame frame = frame_0(desc, env);
 	uint32_t i = last_word(frame.len), old;
 	uint8_t *at = frame.addr + SPW_LITMUS_HEAD + 4 * i;
 
 	memcpy(&old, at, 4);
-	spw_litmus_handler.host(desc, cnt, base, tally_out);
+	spw_litmus_handler.host(desc, cnt, env, tally_out);
 	if (++calls == FAULTY)
 		hold_back(at, old);
 }
 
-static void torn(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
+static void torn(const struct spw_gring_desc *desc, uint32_t cnt, const struct spw_handler_env *env,
 		 struct spw_tally *tally_out)
 {
 	static uint64_t last_hi;
@@ -119,23 +120,22 @@ static void torn(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t
 	if (++calls == FAULTY)
 		own[0].hi = last_hi;
 	last_hi = desc[0].hi;
-	spw_litmus_handler.host(own, cnt, base, tally_out);
+	spw_litmus_handler.host(own, cnt, env, tally_out);
 }
 
 /* Reads a frame of which the first line is what this slot held one lap before. The copy is in a
  * region of its own. */
-static void stale_line(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
-		       struct spw_tally *tally_out)
+static void stale_line(const struct spw_gring_desc *desc, uint32_t cnt,
+		       const struct spw_handler_env *env, struct spw_tally *tally_out)
 {
 	static uint8_t copy[SPW_LITMUS_BYTES_MAX] SPW_ALIGNED(128), line[64], *line_of;
 	struct spw_gring_desc own[SPW_GRING_FRAME_MAX];
-	uint64_t own_base[SPW_REGION_MAX];
+	struct spw_handler_env own_env = *env;
 
 	memcpy(own, desc, cnt * sizeof(*own));
-	memcpy(own_base, base, sizeof(own_base));
-	own_base[SPW_REGION_MAX - 1] = (uintptr_t)copy;
+	own_env.region_base[SPW_REGION_MAX - 1] = (uintptr_t)copy;
 	for (uint32_t i = 0; i < cnt && ++calls > FAULTY; i++) {
-		struct spw_frame frame = frame_0(&desc[i], base);
+		struct spw_frame frame = frame_0(&desc[i], env);
 
 		if (frame.addr != line_of)
 			continue;
@@ -144,17 +144,17 @@ static void stale_line(const struct spw_gring_desc *desc, uint32_t cnt, const ui
 		own[i].lo = spw_gring_lo(desc[i].lo & ~SPW_GRING_VALUE_MASK, 0, frame.meta);
 		own[i].hi |= (SPW_REGION_MAX - 1ull) << 31;
 	}
-	spw_litmus_handler.host(own, cnt, own_base, tally_out);
+	spw_litmus_handler.host(own, cnt, &own_env, tally_out);
 	if (calls <= FAULTY) {
-		line_of = frame_0(desc, base).addr;
+		line_of = frame_0(desc, env).addr;
 		memcpy(line, line_of, sizeof(line));
 	}
 }
 
-static void reads_less(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
-		       struct spw_tally *tally_out)
+static void reads_less(const struct spw_gring_desc *desc, uint32_t cnt,
+		       const struct spw_handler_env *env, struct spw_tally *tally_out)
 {
-	spw_litmus_handler.host(desc, cnt, base, tally_out);
+	spw_litmus_handler.host(desc, cnt, env, tally_out);
 	if (++calls == FAULTY)
 		tally_out->digest -= SPW_LITMUS_GOOD;
 }
@@ -185,18 +185,18 @@ int __wrap_spw_exec_service(struct spw_exec *exec)
 	return __real_spw_exec_service(exec);
 }
 
-static void hangs(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
-		  struct spw_tally *tally_out)
+static void hangs(const struct spw_gring_desc *desc, uint32_t cnt,
+		  const struct spw_handler_env *env, struct spw_tally *tally_out)
 {
 	while (calls == FAULTY && !spw_thr_load_acq(&given_up))
 		nap_ns(1000000);
 	calls++;
-	spw_litmus_handler.host(desc, cnt, base, tally_out);
+	spw_litmus_handler.host(desc, cnt, env, tally_out);
 }
 
 /* The machine stops, with CPU and executor, and the executor needs a while to get its core back. */
-static void stands_still(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
-			 struct spw_tally *tally_out)
+static void stands_still(const struct spw_gring_desc *desc, uint32_t cnt,
+			 const struct spw_handler_env *env, struct spw_tally *tally_out)
 {
 	if (++calls == FAULTY) {
 		spw_thr_store_rel(&still, 1);
@@ -204,7 +204,7 @@ static void stands_still(const struct spw_gring_desc *desc, uint32_t cnt, const 
 			nap_ns(1000000);
 		nap_ns(50000000);
 	}
-	spw_litmus_handler.host(desc, cnt, base, tally_out);
+	spw_litmus_handler.host(desc, cnt, env, tally_out);
 }
 
 /* ---- queues ---- */
