@@ -79,7 +79,7 @@ static int coll_memory_open(struct spw_coll *c)
 
 	c->base_bytes = lay_out(c, NULL);
 	if (c->conf.exec == SPW_COLL_CUDA) {
-		rc = coll_cuda_open(c, c->base_bytes, &c->base);
+		rc = coll_gpu_open(c);
 		if (rc)
 			return rc;
 	} else {
@@ -100,8 +100,8 @@ static int coll_memory_open(struct spw_coll *c)
 /* After the endpoint: no NIC and no kernel touches it any more. */
 static void memory_close(struct spw_coll *c)
 {
-	if (c->conf.exec == SPW_COLL_CUDA)
-		coll_cuda_close(c);
+	if (c->gpu)
+		c->gpu->close(c);
 	else if (c->base)
 		munmap(c->base, c->base_bytes);
 }
@@ -146,7 +146,7 @@ static int coll_open_all(struct spw_coll *c, const struct spw_coll_conf *conf)
 	/* Their owner may free them after open. */
 	c->conf.xfer = (struct spw_xfer_conf){0};
 	if (!rc && c->conf.exec == SPW_COLL_CUDA)
-		rc = coll_cuda_start(c);
+		rc = coll_gpu_start(c);
 	if (!rc && c->conf.progress == SPW_COLL_THREAD)
 		rc = coll_thread_start(c);
 	return rc;
@@ -197,8 +197,8 @@ void spw_coll_close(struct spw_coll *coll)
 {
 	if (!coll || coll_check_process(coll)) /* a child has neither its thread nor its NIC */
 		return;
-	if (coll->conf.exec == SPW_COLL_CUDA)
-		coll_cuda_stop(coll);
+	if (coll->gpu)
+		coll->gpu->stop(coll);
 	coll_thread_stop(coll);
 	if (coll->joined)
 		coll_notify(coll);

@@ -6,7 +6,7 @@
  *   coll.c    open, close           join.c   exchange, connections, windows
  *   proxy.c   posts become puts     end.c    how a group ends, and who is to blame
  *   cpu.c     the cpu executor      tcp.c    an exchange over TCP; door.c lets its ranks in
- *   cuda/     kernels; nocuda.c in a build without CUDA
+ *   gpu.c     the CUDA executor; cuda/, in the CUDA module, has its kernels and all calls of CUDA
  *
  * Who writes what: the proxy (its thread, or the owner with SPW_COLL_CALLER) has the endpoint and
  * all of struct coll_peer after open; the executor has round, call and wait. They share struct
@@ -68,6 +68,7 @@ struct spw_coll {
 	struct spw_xfer_mem *mem;
 	uint8_t *base; /* one piece of memory for all of these */
 	size_t base_bytes;
+	const struct coll_cuda_ops *gpu; /* SPW_COLL_CUDA, once the module is open; else NULL */
 	struct coll_cuda *cuda;
 	/* proxy */
 	struct {
@@ -124,15 +125,25 @@ int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call);
 struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_coll_call *call,
 				  uint64_t round);
 
-/* ---- cuda/ ---- */
+/* ---- gpu.c ---- */
 
-/* Memory that the GPU maps; zeroed. */
-int coll_cuda_open(struct spw_coll *c, size_t bytes, uint8_t **mem_out);
-/* After the memory was laid out. */
-int coll_cuda_start(struct spw_coll *c);
-/* Waits for the device's kernels. */
-void coll_cuda_stop(struct spw_coll *c);
-/* Frees the memory, too. */
-void coll_cuda_close(struct spw_coll *c);
+/* Opens the module, and allocates the group's memory: base, of base_bytes, zeroed; the GPU maps it.
+ */
+int coll_gpu_open(struct spw_coll *c);
+/* After the memory was laid out, and the connections are there. */
+int coll_gpu_start(struct spw_coll *c);
+
+/* cuda/cuda.c, in the CUDA module. It calls nothing else of lib/coll. */
+struct coll_cuda_ops {
+	int (*open)(struct spw_coll *c);
+	int (*start)(struct spw_coll *c, uint32_t rail_cnt);
+	/* The call has been checked. */
+	int (*launch)(struct spw_coll *c, const struct spw_coll_call *call, void *stream);
+	void (*device)(const struct spw_coll *c, struct spw_coll_dev *dev_out);
+	/* Waits for the device's kernels. */
+	void (*stop)(struct spw_coll *c);
+	/* Frees the memory, too. */
+	void (*close)(struct spw_coll *c);
+};
 
 #endif

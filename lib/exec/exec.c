@@ -45,20 +45,25 @@ const char *spw_exec_kind_name(enum spw_exec_kind kind)
 	return (unsigned)kind < SPW_EXEC_KIND_CNT ? kind_name[kind] : "unknown";
 }
 
-static int exec_gpu_check(enum spw_exec_kind kind, const struct spw_handler *handler,
-			  uint32_t ring_cnt, char name_out[static 96])
+static int exec_check(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt,
+		      struct spw_exec_gpu *gpu_out)
 {
-	if (handler && handler->state && !spw_exec_cuda_ops.state)
-		return spw_err(ENOTSUP, "handler %s has a state, which CUDA executors do not keep",
-			       handler->name);
-	return spw_exec_cuda_ops.check(kind, handler, ring_cnt, name_out);
+	int rc;
+
+	if (kind < SPW_EXEC_CUDA_PERSISTENT)
+		return 0;
+	rc = spw_exec_gpu_find(handler, gpu_out);
+	if (!rc && handler && handler->state && !gpu_out->ops->state)
+		rc = spw_err(ENOTSUP, "handler %s has a state, which CUDA executors do not keep",
+			     handler->name);
+	return rc ? rc : gpu_out->ops->check(kind, handler, ring_cnt, gpu_out);
 }
 
 int spw_exec_check(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt)
 {
-	char name[96];
+	struct spw_exec_gpu gpu;
 
-	return kind < SPW_EXEC_CUDA_PERSISTENT ? 0 : exec_gpu_check(kind, handler, ring_cnt, name);
+	return exec_check(kind, handler, ring_cnt, &gpu);
 }
 
 /* auto: the GPU if it can run the handler, else a thread of its own if a core is spare, else the
@@ -66,10 +71,10 @@ int spw_exec_check(enum spw_exec_kind kind, const struct spw_handler *handler, u
 enum spw_exec_kind spw_exec_choose(const struct spw_handler *handler, uint32_t ring_cnt,
 				   uint32_t spare_cores, char *why_out, size_t why_bytes)
 {
-	char name[96];
+	struct spw_exec_gpu gpu;
 
-	if (!exec_gpu_check(SPW_EXEC_CUDA_PERSISTENT, handler, ring_cnt, name)) {
-		snprintf(why_out, why_bytes, "a GPU is there: %s", name);
+	if (!exec_check(SPW_EXEC_CUDA_PERSISTENT, handler, ring_cnt, &gpu)) {
+		snprintf(why_out, why_bytes, "a GPU is there: %s", gpu.plat.name);
 		return SPW_EXEC_CUDA_PERSISTENT;
 	}
 	if (spare_cores > 0) {
@@ -81,15 +86,15 @@ enum spw_exec_kind spw_exec_choose(const struct spw_handler *handler, uint32_t r
 	return SPW_EXEC_INLINE;
 }
 
-static const struct spw_exec_ops *ops_of(enum spw_exec_kind kind)
+static const struct spw_exec_ops *ops_of(const struct spw_exec *exec)
 {
-	switch (kind) {
+	switch (exec->conf.kind) {
 	case SPW_EXEC_INLINE:
 		return &spw_exec_inline_ops;
 	case SPW_EXEC_CPU:
 		return &spw_exec_cpu_ops;
 	default:
-		return &spw_exec_cuda_ops;
+		return exec->gpu.ops;
 	}
 }
 
@@ -248,7 +253,7 @@ static void totals_add(struct spw_exec *exec)
 /* ---- open and close ---- */
 
 /* Every handler: each may be the one that this machine cannot run. */
-static int conf_handlers_check(const struct spw_exec_conf *conf)
+static int conf_handlers_check(const struct spw_exec_conf *conf, struct spw_exec_gpu *gpu_out)
 {
 	const struct spw_handler *last = NULL;
 	int rc = 0;
@@ -258,13 +263,13 @@ static int conf_handlers_check(const struct spw_exec_conf *conf)
 								       : conf->handler;
 
 		if (handler != last)
-			rc = spw_exec_check(conf->kind, handler, conf->ring_cnt);
+			rc = exec_check(conf->kind, handler, conf->ring_cnt, gpu_out);
 		last = handler;
 	}
 	return rc ? spw_err_ctx(rc, "executor %s", spw_exec_kind_name(conf->kind)) : 0;
 }
 
-static int conf_check(const struct spw_exec_conf *conf)
+static int conf_check(const struct spw_exec_conf *conf, struct spw_exec_gpu *gpu_out)
 {
 	if ((!conf->handler && !conf->ring_handler) || !conf->ring_cnt)
 		return spw_err(EINVAL, "executor: needs a handler and at least one ring");
@@ -280,7 +285,7 @@ static int conf_check(const struct spw_exec_conf *conf)
 			       conf->share_bytes);
 	if (conf->kind == SPW_EXEC_AUTO || conf->kind >= SPW_EXEC_KIND_CNT)
 		return spw_err(EINVAL, "executor: kind %d cannot be opened", (int)conf->kind);
-	return conf_handlers_check(conf);
+	return conf_handlers_check(conf, gpu_out);
 }
 
 /* A descriptor names a region and an offset; the executor adds the region's base as it sees it: the
@@ -309,10 +314,13 @@ static int exec_make(struct spw_exec *exec)
 	exec->ring = aligned_alloc(2 * SPW_CACHE_LINE, SPW_ALIGN_UP(n * sizeof(*exec->ring),
 								    2 * (size_t)SPW_CACHE_LINE));
 	exec->unit = aligned_alloc(2 * SPW_CACHE_LINE, n * sizeof(*exec->unit));
-	if (!exec->ring || !exec->unit)
+	exec->code = calloc(n, sizeof(*exec->code));
+	if (!exec->ring || !exec->unit || !exec->code)
 		return spw_err(ENOMEM, "executor: no memory for %u rings", n);
 	memset(exec->ring, 0, n * sizeof(*exec->ring));
 	memset(exec->unit, 0, n * sizeof(*exec->unit));
+	for (uint16_t r = 0; exec->gpu.module && r < n; r++)
+		exec->code[r] = spw_exec_device_code(spw_exec_handler(exec, r), exec->gpu.module);
 	rc = exec->ops->open(exec);
 	for (uint16_t r = 0; !rc && r < n; r++)
 		rc = ring_make(exec, &exec->ring[r]);
@@ -323,22 +331,23 @@ static int exec_make(struct spw_exec *exec)
 
 int spw_exec_open(const struct spw_exec_conf *conf, struct spw_exec **exec_out)
 {
-	const struct spw_exec_ops *ops = ops_of(conf->kind);
+	struct spw_exec_gpu gpu = {0};
 	struct spw_exec *exec;
 	int rc;
 
 	*exec_out = NULL;
-	rc = conf_check(conf);
+	rc = conf_check(conf, &gpu);
 	if (rc)
 		return rc;
 	exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return spw_err(ENOMEM, "executor: no memory");
 	pthread_mutex_init(&exec->state_lock, NULL);
-	exec->ops = ops;
 	exec->conf = *conf;
+	exec->gpu = gpu;
+	exec->ops = ops_of(exec);
 	if (!exec->conf.batch_cnt)
-		exec->conf.batch_cnt = ops->batch_cnt;
+		exec->conf.batch_cnt = exec->ops->batch_cnt;
 	region_bases(exec);
 	rc = exec_make(exec);
 	if (rc) {
@@ -370,6 +379,7 @@ void spw_exec_close(struct spw_exec *exec)
 		unit_free(exec, r);
 	free(exec->ring);
 	free(exec->unit);
+	free(exec->code);
 	pthread_mutex_destroy(&exec->state_lock);
 	free(exec);
 }

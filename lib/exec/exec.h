@@ -12,16 +12,27 @@
 #include "exec/spw_exec.h"
 #include "exec/spw_handler.h"
 #include "exec/spw_pause.h"
+#include "plat/spw_plat.h"
 #include "time/spw_time.h"
+
+struct spw_cuda_module; /* cuda/spw_cuda.h */
+
+/* The GPU of a CUDA executor, and what runs there (gpu.c). */
+struct spw_exec_gpu {
+	struct spw_plat_gpu plat;
+	const struct spw_exec_ops *ops;
+	const struct spw_cuda_module *module;
+	const struct spw_handler_cuda *code; /* the handler's; NULL: no handler was given */
+};
 
 /* A backend. */
 struct spw_exec_ops {
 	const char *device; /* for CPU backends; CUDA fills exec->device */
 	uint32_t batch_cnt; /* default */
-	/* Sets up one unit_cnt and share_log2 for all rings; called before the rings are made. */
-	/* spw_exec_check; name_out: the device's. NULL: it runs anywhere. */
+	/* spw_exec_check on this GPU. NULL: it runs anywhere. */
 	int (*check)(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt,
-		     char name_out[static 96]);
+		     const struct spw_exec_gpu *gpu);
+	/* Sets up one unit_cnt and share_log2 for all rings; called before the rings are made. */
 	int (*open)(struct spw_exec *exec);
 	/* Makes all else that start needs, once the rings are there; NULL: nothing. */
 	int (*prepare)(struct spw_exec *exec);
@@ -44,8 +55,18 @@ struct spw_exec_ops {
 };
 
 extern const struct spw_exec_ops spw_exec_inline_ops, spw_exec_cpu_ops;
-/* cuda/, or nocuda.c in a build without CUDA, whose check always fails. */
+/* cuda/, in the CUDA module. */
 extern const struct spw_exec_ops spw_exec_cuda_ops;
+
+/* Purpose: the GPU, the module's backend, and the handler's device code.
+ * Shape:   handler NULL: none is looked for.
+ * Errors:  -ENOTSUP with a text that names the GPU and what to do.
+ * Thread:  setup. */
+int spw_exec_gpu_find(const struct spw_handler *handler, struct spw_exec_gpu *gpu_out);
+
+/* Returns: the handler's device code, NULL: it has none. Thread: any. */
+const struct spw_handler_cuda *spw_exec_device_code(const struct spw_handler *handler,
+						    const struct spw_cuda_module *module);
 
 /* One CPU unit: the inline executor's, or a thread's. It has its own cache lines: the thread
  * writes, others sample. */
@@ -69,7 +90,9 @@ struct spw_exec {
 	uint32_t unit_cnt;              /* per ring */
 	uint32_t share_log2;            /* spw_gring.share_log2 of each ring */
 	uint64_t clock_hz;
-	char device[128]; /* what spw_exec_stat shows */
+	struct spw_exec_gpu gpu;              /* of a CUDA kind */
+	const struct spw_handler_cuda **code; /* [ring_cnt], of a CUDA kind: the handlers' */
+	char device[128];                     /* what spw_exec_stat shows */
 	void *backend;
 };
 

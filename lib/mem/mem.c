@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Regions: choose a kind (mem_choose.c), allocate it (mem_host.c, mem_cuda.c), give it an id. Ids
- * travel in descriptors, so there are only SPW_REGION_MAX of them.
+ * Regions: choose a kind (mem_choose.c), allocate it (mem_host.c; mem_cuda.c in the CUDA module),
+ * give it an id. Ids travel in descriptors, so there are only SPW_REGION_MAX of them.
  *
  * Allocation of a region, and what each step decides:
  *
@@ -19,6 +19,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "cuda/spw_cuda.h"
 #include "mem/mem_impl.h"
 
 static const char *const kind_name[] = {
@@ -26,7 +27,9 @@ static const char *const kind_name[] = {
 	[SPW_MEM_CUDA_REG] = "cuda-reg", [SPW_MEM_GPU] = "gpu",
 };
 
-static bool id_used[SPW_REGION_MAX]; /* of the setup thread */
+/* Of the setup thread. */
+static bool id_used[SPW_REGION_MAX];
+static const struct mem_cuda_ops *mem_cuda; /* of the CUDA module; NULL: not opened */
 
 const char *spw_mem_kind_name(enum spw_mem_kind kind)
 {
@@ -79,6 +82,28 @@ static int mem_alloc_host(const struct spw_mem_req *req, struct spw_region *regi
 	return 0;
 }
 
+/* lib/plat reads the attributes; mem_gpu_of makes of them what the choice depends on. */
+void mem_gpu_probe(struct mem_gpu *gpu_out)
+{
+	const struct spw_cuda_module *module;
+	struct spw_plat_gpu gpu;
+
+	if (spw_plat_gpu_read(0, &gpu) == 0 && spw_cuda_open(&module) == 0) {
+		mem_cuda = module->mem;
+		mem_gpu_of(&gpu, gpu_out);
+		return;
+	}
+	*gpu_out = (struct mem_gpu){.usable = false};
+	snprintf(gpu_out->why_not, sizeof(gpu_out->why_not), "%s", spw_err_text());
+}
+
+static int mem_alloc_cuda_host(const struct spw_mem_req *req, struct spw_region *region)
+{
+	int rc = mem_check_room(req->bytes);
+
+	return rc ? rc : mem_cuda->host_alloc(req->bytes, req->numa_node, region);
+}
+
 /* Host pages first, so that they can be hugepages on the right node; CUDA then maps them. */
 static int mem_alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *region)
 {
@@ -86,7 +111,7 @@ static int mem_alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *
 
 	if (rc)
 		return rc;
-	rc = mem_cuda_register(region);
+	rc = mem_cuda->register_host(region);
 	if (rc)
 		mem_unmap_host(region->host_va, region->bytes);
 	return rc;
@@ -97,11 +122,11 @@ static int mem_alloc_kind(const struct spw_mem_req *req, struct spw_region *regi
 {
 	switch (region->kind) {
 	case SPW_MEM_CUDA_HOST:
-		return mem_cuda_host_alloc(req->bytes, req->numa_node, region);
+		return mem_alloc_cuda_host(req, region);
 	case SPW_MEM_CUDA_REG:
 		return mem_alloc_cuda_reg(req, region);
 	case SPW_MEM_GPU:
-		return mem_cuda_gpu_alloc(req->bytes, region);
+		return mem_cuda->gpu_alloc(req->bytes, region);
 	default:
 		return mem_alloc_host(req, region);
 	}
@@ -148,12 +173,12 @@ void spw_region_free(struct spw_region *region)
 	if (!region->bytes)
 		return;
 	if (region->kind == SPW_MEM_CUDA_HOST) {
-		mem_cuda_free(region);
+		mem_cuda->host_free(region);
 	} else if (region->kind == SPW_MEM_GPU) {
-		mem_cuda_gpu_free(region);
+		mem_cuda->gpu_free(region);
 	} else {
 		if (region->kind == SPW_MEM_CUDA_REG)
-			mem_cuda_unregister(region);
+			mem_cuda->unregister_host(region);
 		mem_unmap_host(region->host_va, region->bytes);
 	}
 	id_used[region->id] = false;

@@ -52,7 +52,7 @@ static enum spw_mem_kind mem_choose_auto(const struct spw_mem_req *req, const st
 		return SPW_MEM_HOST;
 	}
 	if (!gpu->usable) {
-		snprintf(why, WHY_BYTES, "there is no GPU (%s)", gpu->why_not);
+		snprintf(why, WHY_BYTES, "there is no GPU (%.120s)", gpu->why_not);
 		return SPW_MEM_HOST;
 	}
 	if (gpu->integrated) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Memory that a GPU can read, allocated by the CUDA runtime (linked statically, so that programs
- * start without CUDA). mem.c calls it; in a build without CUDA mem_nocuda.c takes its place.
+ * Memory that a GPU can read, allocated by the CUDA runtime. It is part of the CUDA module; mem.c
+ * calls it through spw_mem_cuda_ops.
  *
  * Sources: CUDA runtime API (cudaHostAlloc, cudaHostRegister), CUDA driver API
  * (cuMemGetHandleForAddressRange).
@@ -11,27 +11,12 @@
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <numa.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "mem/mem_impl.h"
-#include "plat/spw_plat.h"
-
-/* lib/plat reads the attributes; mem_gpu_of makes of them what the choice depends on. */
-void mem_gpu_probe(struct mem_gpu *gpu_out)
-{
-	struct spw_plat_gpu gpu;
-
-	if (spw_plat_gpu_read(0, &gpu) == 0) {
-		mem_gpu_of(&gpu, gpu_out);
-		return;
-	}
-	*gpu_out = (struct mem_gpu){.usable = false};
-	snprintf(gpu_out->why_not, sizeof(gpu_out->why_not), "%s", spw_err_text());
-}
 
 static int mem_cuda_err(cudaError_t rc, const char *call)
 {
@@ -53,16 +38,14 @@ static int mem_cuda_map_device(struct spw_region *region)
 }
 
 /* Zeroed, as all regions are. CUDA pins the pages, which are of the smallest size. */
-int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region)
+static int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	bool placed = numa_node >= 0 && numa_available() >= 0 && numa_node <= numa_max_node();
 	void *va = NULL;
 	cudaError_t rc;
-	int err = mem_check_room(bytes);
+	int err;
 
-	if (err)
-		return err;
 	if (placed)
 		numa_set_preferred(numa_node); /* the driver allocates under the caller's policy */
 	rc = cudaHostAlloc(&va, SPW_ALIGN_UP(bytes, page),
@@ -83,7 +66,7 @@ int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region)
 }
 
 /* Registers for all contexts (portable), since a plug-in may use a runtime of its own. */
-int mem_cuda_register(struct spw_region *region)
+static int mem_cuda_register(struct spw_region *region)
 {
 	cudaError_t rc = cudaHostRegister(region->host_va, region->bytes,
 					  cudaHostRegisterMapped | cudaHostRegisterPortable);
@@ -137,7 +120,7 @@ static int mem_cuda_dmabuf(void *va, size_t bytes, int *fd_out)
 
 /* Zeroed, as all regions are. The dma-buf names the whole allocation: bytes is a multiple of the
  * GPU's page. */
-int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region)
+static int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region)
 {
 	void *va = NULL;
 	cudaError_t rc;
@@ -161,7 +144,7 @@ int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region)
 }
 
 /* The dma-buf refers to the memory too: it is closed first. */
-void mem_cuda_gpu_free(struct spw_region *region)
+static void mem_cuda_gpu_free(struct spw_region *region)
 {
 	cudaError_t rc;
 
@@ -172,7 +155,7 @@ void mem_cuda_gpu_free(struct spw_region *region)
 }
 
 /* Nothing can be done about an error here but to log it. */
-void mem_cuda_free(struct spw_region *region)
+static void mem_cuda_host_free(struct spw_region *region)
 {
 	cudaError_t rc = cudaFreeHost(region->host_va);
 
@@ -180,10 +163,20 @@ void mem_cuda_free(struct spw_region *region)
 		spw_warn("memory: cudaFreeHost: %s", cudaGetErrorString(rc));
 }
 
-void mem_cuda_unregister(struct spw_region *region)
+static void mem_cuda_unregister(struct spw_region *region)
 {
 	cudaError_t rc = cudaHostUnregister(region->host_va);
 
 	if (rc != cudaSuccess)
 		spw_warn("memory: cudaHostUnregister: %s", cudaGetErrorString(rc));
 }
+
+extern const struct mem_cuda_ops spw_mem_cuda_ops; /* for cuda/module/module.c */
+const struct mem_cuda_ops spw_mem_cuda_ops = {
+	.host_alloc = mem_cuda_host_alloc,
+	.host_free = mem_cuda_host_free,
+	.register_host = mem_cuda_register,
+	.unregister_host = mem_cuda_unregister,
+	.gpu_alloc = mem_cuda_gpu_alloc,
+	.gpu_free = mem_cuda_gpu_free,
+};

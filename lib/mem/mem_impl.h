@@ -7,6 +7,7 @@
 #ifndef SPW_MEM_IMPL_H
 #define SPW_MEM_IMPL_H
 
+#include "base/spw_err.h"
 #include "mem/spw_mem.h"
 #include "plat/spw_plat.h"
 
@@ -20,10 +21,10 @@ struct mem_gpu {
 	bool ordered; /* a kernel that learns of a frame later reads all that the NIC wrote of it */
 	bool can_flush; /* the host can make what the NIC wrote there visible to kernels */
 	char name[64];
-	char why_not[120]; /* !usable: why */
+	char why_not[SPW_ERR_TEXT_BYTES]; /* !usable: why */
 };
 
-/* Purpose: the first GPU's attributes, or why there is no GPU.
+/* Purpose: the first GPU's attributes, or why there is none that the CUDA module can use.
  */
 void mem_gpu_probe(struct mem_gpu *gpu_out);
 
@@ -60,21 +61,21 @@ void mem_unmap_host(void *va, size_t bytes);
  */
 int mem_check_room(size_t bytes);
 
-/* ---- CUDA (mem_cuda.c, or mem_nocuda.c in a build without it) ---- */
+/* ---- CUDA (mem_cuda.c, in the CUDA module) ---- */
 
-/* Purpose: the memory of one kind: each fills its part of the region.
- *   register maps the host memory that region->host_va already has for the GPU, and sets dev_va.
- * Owner: the caller; each has its counterpart below.
- * Errors: -ENOMEM, -EIO with CUDA's text, -ENOTSUP (no CUDA in this build; no dma-buf).
+/* Each allocation fills its part of the region, and is the caller's until it is freed by its
+ * counterpart, which logs an error of CUDA. register_host maps the host memory that
+ * region->host_va already has for the GPU, and sets dev_va. host_alloc: the caller has checked the
+ * room.
+ * Errors: -ENOMEM, -EIO with CUDA's text, -ENOTSUP (no dma-buf).
  */
-int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region);
-int mem_cuda_register(struct spw_region *region);
-int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region);
-
-/* Purpose: frees it; an error of CUDA is logged.
- */
-void mem_cuda_free(struct spw_region *region);
-void mem_cuda_unregister(struct spw_region *region);
-void mem_cuda_gpu_free(struct spw_region *region);
+struct mem_cuda_ops {
+	int (*host_alloc)(size_t bytes, int numa_node, struct spw_region *region);
+	void (*host_free)(struct spw_region *region);
+	int (*register_host)(struct spw_region *region);
+	void (*unregister_host)(struct spw_region *region);
+	int (*gpu_alloc)(size_t bytes, struct spw_region *region);
+	void (*gpu_free)(struct spw_region *region);
+};
 
 #endif

@@ -86,7 +86,7 @@ void plat_probe_process(struct plat_tree *tree);
 void plat_probe_access(struct plat_tree *tree, const char *path);
 
 /* cuda/..., nvml/...: lib is the path of the library. Where CUDA's is there, also build/cuda: 1 if
- * this program has CUDA itself. */
+ * there is a CUDA module that fits this program (cuda/spw_cuda.h). */
 void plat_probe_cuda(struct plat_tree *tree, const char *lib);
 void plat_probe_nvml(struct plat_tree *tree, const char *lib);
 

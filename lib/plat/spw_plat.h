@@ -280,7 +280,7 @@ struct spw_plat {
 	uint32_t gpu_cnt;
 	int32_t cuda_driver; /* 13000 is 13.0; 0: none */
 	char cuda_why[160];  /* why there is no GPU; "" if there is one */
-	int32_t cuda_built;  /* whether the program that read the machine has CUDA; -1 unknown */
+	int32_t cuda_built;  /* whether the CUDA module was there; -1 unknown */
 	struct spw_plat_pci pci[SPW_PLAT_NIC_MAX]; /* network functions of vendor 15b3 */
 	uint32_t pci_cnt;
 	bool mlx5_core, mlx5_ib;      /* the modules are there */

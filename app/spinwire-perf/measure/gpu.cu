@@ -101,35 +101,35 @@ static bool too_old(void)
 	return true;
 }
 
-const char *perf_gpu_missing(void)
+static const char *gpu_cuda_missing(void)
 {
 	int cnt = 0;
 	cudaError_t rc = cudaGetDeviceCount(&cnt);
 
-	if (rc == cudaErrorInsufficientDriver) /* CUDA's text for a machine without any, too */
-		return "there is no CUDA driver, or one older than this build's CUDA";
+	if (rc == cudaErrorInsufficientDriver)
+		return "its driver is older than the CUDA that the module was built with";
 	if (rc != cudaSuccess || !cnt)
 		return rc != cudaSuccess ? cudaGetErrorString(rc) : "CUDA reports no device";
-	return too_old() ? "this build has no kernels for a GPU that old (-Dgpu_arch)" : "";
+	return too_old() ? "the CUDA module has no kernels for a GPU that old (-Dgpu_arch)" : "";
 }
 
-int perf_gpu_fill(uint64_t at, uint64_t bytes, uint64_t seed)
+static int gpu_cuda_fill(uint64_t at, uint64_t bytes, uint64_t seed)
 {
 	gpu_fill<<<gpu_blocks(bytes), THREADS>>>(gpu_pointer(at), bytes, seed, at % 8 == 0);
 	return gpu_done(cudaSuccess, "filling a message");
 }
 
-int perf_gpu_clear(uint64_t at, uint64_t bytes)
+static int gpu_cuda_clear(uint64_t at, uint64_t bytes)
 {
 	return gpu_done(cudaMemset(gpu_pointer(at), 0, bytes), "clearing a message");
 }
 
-int perf_gpu_wait(void)
+static int gpu_cuda_wait(void)
 {
 	return gpu_done(cudaSuccess, "waiting");
 }
 
-int perf_gpu_check(uint64_t at, uint64_t bytes, uint64_t seed, uint64_t *wrong_out)
+static int gpu_cuda_check(uint64_t at, uint64_t bytes, uint64_t seed, uint64_t *wrong_out)
 {
 	word_t first = bytes;
 	int rc = gpu_done(cudaMemcpyToSymbol(wrong, &first, sizeof(first)), "comparing a message");
@@ -144,3 +144,6 @@ int perf_gpu_check(uint64_t at, uint64_t bytes, uint64_t seed, uint64_t *wrong_o
 	*wrong_out = first;
 	return rc;
 }
+
+const struct perf_gpu_ops perf_gpu_cuda_ops = {gpu_cuda_missing, gpu_cuda_fill, gpu_cuda_clear,
+					       gpu_cuda_wait, gpu_cuda_check};

@@ -5,14 +5,13 @@
  * here waits for a kernel but close; the proxy's thread never calls CUDA, so a kernel that waits
  * cannot stop it.
  *
- *   coll_cuda_open    one piece of pinned host memory, which GPU, NIC and CPU map
- *   coll_cuda_start   addresses of its parts as the device has them; memory of the device for
- *                     words that only kernels use; all kernels loaded
- *   spw_coll_launch   one kernel into the caller's stream; returns at once
- *   coll_cuda_stop    kernels end; coll_cuda_close frees the memory when no NIC uses it either
+ *   open     one piece of pinned host memory, which GPU, NIC and CPU map
+ *   start    addresses of its parts as the device has them; memory of the device for words that
+ *            only kernels use; all kernels loaded
+ *   launch   one kernel into the caller's stream; returns at once
+ *   stop     kernels end; close frees the memory when no NIC uses it either
  *
- * Called by coll.c, except launch and device, which are the owner's. nocuda.c stands here in a
- * build without CUDA.
+ * Part of the CUDA module; coll.c and gpu.c call it through spw_coll_cuda_ops.
  */
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -40,24 +39,23 @@ static int coll_cuda_err(int rc, const char *call)
 
 /* ---- memory ---- */
 
-int coll_cuda_open(struct spw_coll *c, size_t bytes, uint8_t **mem_out)
+static int coll_cuda_open(struct spw_coll *c)
 {
 	int device;
 	cudaError_t rc = cudaGetDevice(&device);
 	void *mem = NULL;
 
-	*mem_out = NULL;
 	if (rc != cudaSuccess)
 		return spw_err(ENOTSUP, "no CUDA device: %s; the cpu executor needs none",
 			       cudaGetErrorString(rc));
 	c->cuda = calloc(1, sizeof(*c->cuda));
 	if (!c->cuda)
 		return spw_err(ENOMEM, "no memory for a group");
-	rc = cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+	rc = cudaHostAlloc(&mem, c->base_bytes, cudaHostAllocMapped | cudaHostAllocPortable);
 	if (rc != cudaSuccess)
 		return coll_cuda_err(rc, "cudaHostAlloc");
-	memset(mem, 0, bytes);
-	*mem_out = mem;
+	memset(mem, 0, c->base_bytes);
+	c->base = mem;
 	return 0;
 }
 
@@ -73,7 +71,7 @@ static int coll_cuda_load(bool *early_out)
 	int rc = coll_kernels_load(early_out);
 
 	return rc ? spw_err(ENOTSUP,
-			    "the kernels of collectives do not load: %s; this build "
+			    "the kernels of collectives do not load: %s; the module "
 			    "has " SPW_CUDA_BUILT ": build it for this GPU (meson configure "
 			    "-Dgpu_arch=...), or install a "
 			    "newer driver",
@@ -91,20 +89,7 @@ static int state_alloc(struct spw_coll_dev *dev)
 	return rc == cudaSuccess ? 0 : coll_cuda_err(rc, "memory for a group's words");
 }
 
-/* A kernel looks only at flag words that some rail can write. */
-static uint32_t coll_rails_of(const struct spw_coll *c)
-{
-	struct spw_xfer_rail_stat stat;
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < c->rank_cnt; i++)
-		for (uint32_t rail = 0; rail < SPW_XFER_RAIL_MAX && i != c->rank; rail++)
-			if (spw_xfer_conn_rail_stat(c->peer[i].conn, rail, &stat))
-				most = SPW_MAX(most, rail + 1);
-	return most;
-}
-
-int coll_cuda_start(struct spw_coll *c)
+static int coll_cuda_start(struct spw_coll *c, uint32_t rail_cnt)
 {
 	struct spw_coll_dev *dev = &c->cuda->dev;
 	void *base = NULL;
@@ -129,12 +114,12 @@ int coll_cuda_start(struct spw_coll *c)
 	dev->rank = c->rank;
 	dev->rank_cnt = c->rank_cnt;
 	dev->bytes_max = c->conf.bytes_max;
-	dev->rail_cnt = coll_rails_of(c);
+	dev->rail_cnt = rail_cnt;
 	return 0;
 }
 
 /* Every kernel of a group ends by itself; the proxy still runs, so a round under way completes. */
-void coll_cuda_stop(struct spw_coll *c)
+static void coll_cuda_stop(struct spw_coll *c)
 {
 	cudaError_t rc = c->cuda ? cudaDeviceSynchronize() : cudaSuccess;
 
@@ -142,7 +127,7 @@ void coll_cuda_stop(struct spw_coll *c)
 		spw_warn("coll: cudaDeviceSynchronize: %s", cudaGetErrorString(rc));
 }
 
-void coll_cuda_close(struct spw_coll *c)
+static void coll_cuda_close(struct spw_coll *c)
 {
 	if (!c->cuda)
 		return;
@@ -154,27 +139,28 @@ void coll_cuda_close(struct spw_coll *c)
 /* ---- calls ---- */
 
 /* The CTAs of a kernel wait for each other, so all must be on the GPU at once: at most CTA_MAX. */
-int spw_coll_launch(struct spw_coll *coll, const struct spw_coll_call *call, void *stream)
+static int coll_cuda_launch(struct spw_coll *c, const struct spw_coll_call *call, void *stream)
 {
 	const uint64_t bytes = call->count * spw_coll_type_bytes(call->type);
-	uint32_t cta_cnt;
-	int rc = coll->cuda
-			 ? coll_check_call(coll, call)
-			 : spw_err(EINVAL, "this group is one of the cpu executor: spw_coll_run");
+	uint32_t cta_cnt = (uint32_t)((bytes + CTA_BYTES - 1) / CTA_BYTES);
+	int rc;
 
-	if (rc)
-		return rc;
-	cta_cnt = (uint32_t)((bytes + CTA_BYTES - 1) / CTA_BYTES);
 	cta_cnt = SPW_MAX(SPW_MIN(cta_cnt, CTA_MAX), 1u);
-	rc = coll_kernel_launch(&coll->cuda->dev, call, cta_cnt, coll->cuda->early, stream);
+	rc = coll_kernel_launch(&c->cuda->dev, call, cta_cnt, c->cuda->early, stream);
 	return rc ? coll_cuda_err(rc, "launching a collective") : 0;
 }
 
-/* For kernels of the caller's own that use a group (spwd_coll.cuh). */
-int spw_coll_device(const struct spw_coll *coll, struct spw_coll_dev *dev_out)
+static void coll_cuda_device(const struct spw_coll *c, struct spw_coll_dev *dev_out)
 {
-	if (!coll->cuda)
-		return spw_err(ENOTSUP, "this group is one of the cpu executor");
-	*dev_out = coll->cuda->dev;
-	return 0;
+	*dev_out = c->cuda->dev;
 }
+
+extern const struct coll_cuda_ops spw_coll_cuda_ops; /* for cuda/module/module.c */
+const struct coll_cuda_ops spw_coll_cuda_ops = {
+	.open = coll_cuda_open,
+	.start = coll_cuda_start,
+	.launch = coll_cuda_launch,
+	.device = coll_cuda_device,
+	.stop = coll_cuda_stop,
+	.close = coll_cuda_close,
+};

@@ -31,7 +31,6 @@
 #include "exec/cuda/cuda.h"
 #include "exec/exec.h"
 #include "exec/spw_kernel.h"
-#include "plat/spw_plat.h"
 
 #define BATCH_THREADS    512u
 #define PERSISTENT_UNITS 16u          /* CTAs per ring, default */
@@ -47,24 +46,6 @@ int spw_cuda_err(int rc, const char *what)
 
 /* ---- whether this GPU can do it ---- */
 
-/* Asks the driver alone; creates nothing on the GPU. */
-static int cuda_gpu_check(struct spw_plat_gpu *gpu)
-{
-	int major, minor;
-
-	if (spw_plat_gpu_read(0, gpu) < 0)
-		return spw_err_ctx(-ENOTSUP, "no usable GPU");
-	major = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR];
-	minor = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MINOR];
-	if (10 * major + minor < SPW_PLAT_GPU_CAPABILITY_MIN)
-		return spw_err(ENOTSUP,
-			       "%s has compute capability %d.%d, and CUDA executors need %d.%d or "
-			       "later; use cpu or inline",
-			       gpu->name, major, minor, SPW_PLAT_GPU_CAPABILITY_MIN / 10,
-			       SPW_PLAT_GPU_CAPABILITY_MIN % 10);
-	return 0;
-}
-
 /* The runtime refuses a driver that is older than itself. */
 static int cuda_runtime_check(const struct spw_plat_gpu *gpu)
 {
@@ -73,7 +54,7 @@ static int cuda_runtime_check(const struct spw_plat_gpu *gpu)
 	if (rc == cudaErrorInsufficientDriver) {
 		cudaDriverGetVersion(&driver);
 		return spw_err(ENOTSUP,
-			       "%s: its driver is for CUDA %d.%d and this build for %d.%d: install "
+			       "%s: its driver is for CUDA %d.%d and the module for %d.%d: install "
 			       "a newer driver, or build with an older nvcc",
 			       gpu->name, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
 			       CUDART_VERSION % 1000 / 10);
@@ -94,13 +75,14 @@ static int cuda_device_select(void)
 }
 
 /* The kernels of the handler, and the one that reads the clock. */
-static int cuda_kernels_load(const struct spw_handler *handler, uint32_t threads,
-			     const struct spw_plat_gpu *gpu, struct spw_kernel_info *info_out)
+static int cuda_kernels_load(const struct spw_handler *handler, const struct spw_handler_cuda *code,
+			     uint32_t threads, const struct spw_plat_gpu *gpu,
+			     struct spw_kernel_info *info_out)
 {
 	const int major = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR],
 		  minor = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MINOR];
-	int rc = handler->cuda->load(threads, info_out);
-	const char *text = rc ? handler->cuda->error_text(rc) : NULL;
+	int rc = code->load(threads, info_out);
+	const char *text = rc ? code->error_text(rc) : NULL;
 
 	if (!rc && (rc = spw_cuda_clock_load()))
 		text = cudaGetErrorString((cudaError_t)rc);
@@ -108,7 +90,7 @@ static int cuda_kernels_load(const struct spw_handler *handler, uint32_t threads
 		return 0;
 	cudaGetLastError(); /* it is reported here, and by no later call */
 	return spw_err(ENOTSUP,
-		       "handler %s does not load on %s (compute capability %d.%d): %s; this build "
+		       "handler %s does not load on %s (compute capability %d.%d): %s; the module "
 		       "has " SPW_CUDA_BUILT ": build it, or a handler of your own, for sm_%d%d "
 		       "(meson configure -Dgpu_arch=%d%d), or install a newer driver",
 		       handler->name, gpu->name, major, minor, text, major, minor, major, minor);
@@ -120,41 +102,28 @@ static uint32_t cuda_kind_threads(enum spw_exec_kind kind)
 }
 
 static int cuda_handler_check(enum spw_exec_kind kind, const struct spw_handler *handler,
-			      uint32_t ring_cnt, const struct spw_plat_gpu *gpu)
+			      uint32_t ring_cnt, const struct spw_exec_gpu *gpu)
 {
 	struct spw_kernel_info info = {0};
 	int rc = cuda_device_select();
 
 	if (rc)
-		return spw_err_ctx(-ENOTSUP, "%s cannot be used", gpu->name);
-	rc = cuda_kernels_load(handler, cuda_kind_threads(kind), gpu, &info);
+		return spw_err_ctx(-ENOTSUP, "%s cannot be used", gpu->plat.name);
+	rc = cuda_kernels_load(handler, gpu->code, cuda_kind_threads(kind), &gpu->plat, &info);
 	if (!rc && kind == SPW_EXEC_CUDA_PERSISTENT && info.cta_max < ring_cnt)
 		return spw_err(
 			ENOTSUP,
 			"only %u CTAs of handler %s are resident at once on %s, for %u rings",
-			info.cta_max, handler->name, gpu->name, ring_cnt);
+			info.cta_max, handler->name, gpu->plat.name, ring_cnt);
 	return rc;
 }
 
-/* Modules are loaded eagerly: lazy loading takes a lock that waits for running kernels, and a
- * resident kernel never ends. The driver reads that when it is loaded, so it is set first. */
 static int cuda_check(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt,
-		      char name_out[static 96])
+		      const struct spw_exec_gpu *gpu)
 {
-	struct spw_plat_gpu gpu;
-	int rc;
+	int rc = cuda_runtime_check(&gpu->plat);
 
-	if (handler && !handler->cuda)
-		return spw_err(ENOTSUP,
-			       "handler %s has no device code: build it with nvcc, or use the cpu "
-			       "executor",
-			       handler->name);
-	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-	rc = cuda_gpu_check(&gpu);
-	rc = rc ? rc : cuda_runtime_check(&gpu);
-	if (!rc)
-		snprintf(name_out, sizeof(gpu.name), "%s", gpu.name);
-	return rc || !handler ? rc : cuda_handler_check(kind, handler, ring_cnt, &gpu);
+	return rc || !handler ? rc : cuda_handler_check(kind, handler, ring_cnt, gpu);
 }
 
 /* ---- memory shared with the device ---- */
@@ -238,10 +207,28 @@ static int cuda_pair_clock(struct spw_exec *exec, uint64_t *exec_ticks_out, uint
 
 /* ---- open ---- */
 
+/* The kernels of each ring's handler; info_out holds for all of them. */
+static int cuda_rings_load(const struct spw_exec *exec, struct spw_kernel_info *info_out)
+{
+	const struct spw_cuda_exec *c = exec->backend;
+	int rc = 0;
+
+	*info_out = (struct spw_kernel_info){.cta_max = UINT32_MAX, .threads_max = UINT32_MAX};
+	for (uint16_t r = 0; !rc && r < exec->conf.ring_cnt; r++) {
+		struct spw_kernel_info info = {0};
+
+		rc = cuda_kernels_load(spw_exec_handler(exec, r), exec->code[r], c->threads,
+				       &exec->gpu.plat, &info);
+		info_out->cta_max = SPW_MIN(info_out->cta_max, info.cta_max);
+		info_out->threads_max = SPW_MIN(info_out->threads_max, info.threads_max);
+	}
+	return rc;
+}
+
 /* How many CTAs a ring gets: the configured number, else the default, cut to what the device can
  * hold at once. All CTAs of a resident kernel must be resident together: one that waits for another
  * to end would wait forever. */
-static int cuda_units_choose(struct spw_exec *exec, const struct spw_plat_gpu *gpu)
+static int cuda_units_choose(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_kernel_info info = {0};
@@ -255,7 +242,7 @@ static int cuda_units_choose(struct spw_exec *exec, const struct spw_plat_gpu *g
 	exec->unit_cnt = exec->conf.cta_per_ring;
 	if (!exec->unit_cnt)
 		exec->unit_cnt = persistent ? PERSISTENT_UNITS : LAUNCH_UNITS;
-	rc = cuda_kernels_load(exec->conf.handler, c->threads, gpu, &info);
+	rc = cuda_rings_load(exec, &info);
 	if (rc)
 		return rc;
 	if (info.threads_max < c->threads)
@@ -275,7 +262,7 @@ static int cuda_units_choose(struct spw_exec *exec, const struct spw_plat_gpu *g
 			       "executor: %u rings of %u CTAs; only %u CTAs of handler %s are "
 			       "resident at once on %s",
 			       exec->conf.ring_cnt, exec->unit_cnt, info.cta_max,
-			       exec->conf.handler->name, gpu->name);
+			       spw_exec_handler(exec, 0)->name, exec->gpu.plat.name);
 	return 0;
 }
 
@@ -284,22 +271,20 @@ static int cuda_units_choose(struct spw_exec *exec, const struct spw_plat_gpu *g
 static int cuda_device_open(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = exec->backend;
-	struct spw_plat_gpu gpu;
-	int limited = 0, rc = cuda_gpu_check(&gpu);
+	int limited = 0, rc = cuda_device_select();
 
-	rc = rc ? rc : cuda_device_select();
 	if (rc)
 		return rc;
-	snprintf(exec->device, sizeof(exec->device), "%s", gpu.name);
+	snprintf(exec->device, sizeof(exec->device), "%s", exec->gpu.plat.name);
 	SPW_CUDA_TRY(cudaDeviceGetAttribute(&limited, cudaDevAttrKernelExecTimeout, 0));
 	c->life_ns = exec->conf.life_ms * 1000000ull;
 	if (limited && (!c->life_ns || c->life_ns > BOUNDED_LIFE_NS)) {
 		c->life_ns = BOUNDED_LIFE_NS;
 		spw_info("executor: %s has an execution time limit, so the resident kernel is "
 			 "relaunched every %llu ms",
-			 gpu.name, BOUNDED_LIFE_NS / 1000000);
+			 exec->gpu.plat.name, BOUNDED_LIFE_NS / 1000000);
 	}
-	return cuda_units_choose(exec, &gpu);
+	return cuda_units_choose(exec);
 }
 
 static int cuda_clock_open(struct spw_exec *exec)

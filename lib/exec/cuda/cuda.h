@@ -15,6 +15,7 @@
 /* The device side of one ring. */
 struct spw_cuda_ring {
 	struct spw_kernel_ring args;
+	const struct spw_handler_cuda *code;     /* of the ring's handler */
 	struct spw_kernel_ctl *ctl;              /* host address */
 	struct spw_kernel_unit *unit;            /* persistent: host address; else device */
 	cudaStream_t stream[SPW_GRING_UNIT_MAX]; /* persistent: [0]; else one per unit */

@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Device side of the built-in handlers, in the order of the table in handlers.c. */
+#include "exec/handlers/builtin.h"
 #include "exec/handlers/crc32c.h"
 #include "exec/handlers/echo.h"
 #include "exec/handlers/litmus.h"
@@ -14,14 +15,10 @@ SPWD_HANDLER_FUNCTOR(crc32c)
 SPWD_HANDLER_FUNCTOR(echo)
 SPWD_HANDLER_FUNCTOR(litmus)
 
-extern "C" {
-extern const struct spw_handler_cuda spw_builtin_cuda[5];
-}
-
-const struct spw_handler_cuda spw_builtin_cuda[5] = {
+const struct spw_builtin_cuda spw_builtin_cuda = {{
 	SPWD_HANDLER_LAUNCH_TABLE(null, 0),
 	SPWD_HANDLER_LAUNCH_TABLE(sum, 0),
 	SPWD_HANDLER_LAUNCH_TABLE(crc32c, 0),
 	SPWD_HANDLER_LAUNCH_TABLE(echo, SPW_HANDLER_WRITES),
 	SPWD_HANDLER_LAUNCH_TABLE(litmus, SPW_HANDLER_WRITES),
-};
+}};

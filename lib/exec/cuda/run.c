@@ -65,7 +65,7 @@ static int cuda_graph_make(struct spw_exec *exec, struct spw_cuda_ring *r, uint3
 	int rc;
 
 	SPW_CUDA_TRY(cudaStreamBeginCapture(r->stream[u], cudaStreamCaptureModeThreadLocal));
-	rc = exec->conf.handler->cuda->batch(&r->args, u, c->threads, r->stream[u]);
+	rc = r->code->batch(&r->args, u, c->threads, r->stream[u]);
 	SPW_CUDA_TRY(cudaStreamEndCapture(r->stream[u], &r->graph[u]));
 	if (rc)
 		return spw_cuda_err(rc, "capturing the batch kernel");
@@ -82,6 +82,7 @@ static int cuda_ring_open(struct spw_exec *exec, uint16_t index)
 	struct spw_gring *ring = &exec->ring[index];
 	bool persistent = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT;
 
+	r->code = exec->code[index];
 	r->ctl = spw_cuda_host_alloc(exec, sizeof(*r->ctl));
 	if (!r->ctl)
 		return -ENOMEM;
@@ -141,7 +142,7 @@ static void cuda_launch_kick(struct spw_gring *ring)
 	struct spw_cuda_ring *r = &c->ring[spw_exec_ring_index(exec, ring)];
 	uint32_t u = (uint32_t)((ring->head_seq - 1) % exec->unit_cnt);
 
-	cuda_kick_failed(c, exec->conf.handler->cuda->batch(&r->args, u, c->threads, r->stream[u]));
+	cuda_kick_failed(c, r->code->batch(&r->args, u, c->threads, r->stream[u]));
 	spw_thr_count(&r->launches, 1);
 }
 
@@ -189,7 +190,7 @@ static int cuda_persistent_launch(struct spw_exec *exec, struct spw_cuda_ring *r
 	spw_gpu_store_rel64(&r->ctl->beat, spw_tsc_now());
 	spw_gpu_store_rel64(&r->ctl->stop, stop);
 	SPW_CUDA_TRY(cudaMemsetAsync(r->args.relay, 0, sizeof(*r->args.relay), r->stream[0]));
-	rc = exec->conf.handler->cuda->persistent(&r->args, c->threads, r->stream[0]);
+	rc = r->code->persistent(&r->args, c->threads, r->stream[0]);
 	if (rc)
 		return spw_cuda_err(rc, "launching the resident kernel");
 	r->running = true;
@@ -382,6 +383,6 @@ int spw_cuda_stop(struct spw_exec *exec, uint32_t timeout_ms)
 		return rc;
 	if (rc)
 		return spw_err(EBUSY, "executor: a kernel does not end: handler %s does not return",
-			       exec->conf.handler->name);
+			       spw_exec_handler(exec, 0)->name);
 	return spw_err(ETIME, "executor: stopped with batches undone");
 }

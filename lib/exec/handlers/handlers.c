@@ -14,6 +14,9 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "cuda/spw_cuda.h"
+#include "exec/handlers/builtin.h"
+#include "exec/exec.h"
 #include "exec/handlers/crc32c.h"
 #include "exec/handlers/echo.h"
 #include "exec/handlers/litmus.h"
@@ -29,22 +32,18 @@ SPW_HANDLER_BATCH(crc32c)
 SPW_HANDLER_BATCH(echo)
 SPW_HANDLER_BATCH(litmus)
 
-#if SPW_HAVE_CUDA
-extern const struct spw_handler_cuda spw_builtin_cuda[5]; /* handlers.cu, in this order */
-#define CUDA_OF(i) (&spw_builtin_cuda[i])
-#else
-#define CUDA_OF(i) NULL
-#endif
-
 static const struct spw_handler builtin[] = {
-	SPW_HANDLER_INIT(null, "touches nothing", 0, CUDA_OF(0)),
-	SPW_HANDLER_INIT(sum, "adds up every byte", 0, CUDA_OF(1)),
-	SPW_HANDLER_INIT(crc32c, "checks a CRC-32C at the end of the payload", 0, CUDA_OF(2)),
-	SPW_HANDLER_INIT(echo, "sends UDP frames back", SPW_HANDLER_WRITES, CUDA_OF(3)),
+	SPW_HANDLER_INIT(null, "touches nothing", 0, NULL),
+	SPW_HANDLER_INIT(sum, "adds up every byte", 0, NULL),
+	SPW_HANDLER_INIT(crc32c, "checks a CRC-32C at the end of the payload", 0, NULL),
+	SPW_HANDLER_INIT(echo, "sends UDP frames back", SPW_HANDLER_WRITES, NULL),
 };
 
 const struct spw_handler spw_litmus_handler =
-	SPW_HANDLER_INIT(litmus, "checks the frames of the litmus", SPW_HANDLER_WRITES, CUDA_OF(4));
+	SPW_HANDLER_INIT(litmus, "checks the frames of the litmus", SPW_HANDLER_WRITES, NULL);
+
+_Static_assert(SPW_ARRAY_CNT(builtin) + 1 == SPW_HANDLER_BUILTIN_CNT,
+	       "one of handlers.cu for each");
 
 /* Plug-ins that are open: copies, whose states are their own. lib NULL: a free place. */
 static struct {
@@ -56,6 +55,19 @@ static struct {
 const struct spw_handler *spw_handler_builtin(uint32_t i)
 {
 	return i < SPW_ARRAY_CNT(builtin) ? &builtin[i] : NULL;
+}
+
+/* Device code of a plug-in is in the plug-in, that of the others in the CUDA module. */
+const struct spw_handler_cuda *spw_exec_device_code(const struct spw_handler *handler,
+						    const struct spw_cuda_module *module)
+{
+	size_t i = 0;
+
+	if (handler == &spw_litmus_handler)
+		return &module->builtin->code[SPW_ARRAY_CNT(builtin)];
+	while (i < SPW_ARRAY_CNT(builtin) && handler != &builtin[i])
+		i++;
+	return i < SPW_ARRAY_CNT(builtin) ? &module->builtin->code[i] : handler->cuda;
 }
 
 /* Texts name the remedy: most failures are a plug-in that was built against another version of the

@@ -20,7 +20,7 @@
 #define THROTTLE_HURTS \
 	(THROTTLE_HW_SLOWDOWN | THROTTLE_SW_THERMAL | THROTTLE_HW_THERMAL | THROTTLE_HW_POWER_BRAKE)
 
-/* One of the two: a GPU that is too old gains nothing from a build with CUDA. */
+/* One of the two: a GPU that is too old gains nothing from the CUDA module. */
 static void gpu_executor_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	const int32_t major = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR],
@@ -38,11 +38,13 @@ static void gpu_executor_judge(struct spw_plat *plat, const struct spw_plat_gpu 
 			"--executor cpu or inline, or a GPU of the Turing generation or later");
 	else if (plat->cuda_built == 0)
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "gpu-not-built",
-				      "%s is there, but this build of spinwire has no CUDA",
+				      "%s is there, but no libspinwire-cuda.so that fits this "
+				      "spinwire: no executor can use it",
 				      gpu->name),
-			    "install an nvcc of CUDA 12.0 or later (nvidia-cuda-toolkit; CUDA_HOME "
-			    "names its folder), then meson setup --reconfigure build and ninja -C "
-			    "build; else --executor cpu or inline");
+			    "install spinwire-cuda of this version; in a source tree an nvcc of "
+			    "CUDA 12.0 or later (nvidia-cuda-toolkit; CUDA_HOME names its folder), "
+			    "then meson setup --reconfigure build and ninja -C build; else "
+			    "--executor cpu or inline");
 }
 
 /* What a user can change: display, compute mode, cooling, the slot of the card. */

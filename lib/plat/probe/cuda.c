@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "cuda/spw_cuda.h"
 #include "plat/plat_impl.h"
 
 struct cuda {
@@ -131,14 +132,9 @@ static void probe_gpu_put(struct plat_tree *tree, const struct spw_plat_gpu *gpu
 	}
 }
 
-#if SPW_HAVE_CUDA
-#define BUILT "1"
-#else
-#define BUILT "0"
-#endif
-
 void plat_probe_cuda(struct plat_tree *tree, const char *lib)
 {
+	const struct spw_cuda_module *module;
 	struct spw_plat_gpu gpu;
 	struct cuda cuda;
 	int cnt = 0, version = 0;
@@ -152,7 +148,7 @@ void plat_probe_cuda(struct plat_tree *tree, const char *lib)
 		snprintf(text, sizeof(text), "%d", version);
 		plat_tree_put(tree, "cuda/driver", text);
 	}
-	plat_tree_put(tree, "build/cuda", BUILT);
+	plat_tree_put(tree, "build/cuda", spw_cuda_open(&module) ? "0" : "1");
 	cuda.device_cnt(&cnt);
 	if (cnt <= 0)
 		plat_tree_put(tree, "cuda/why", "the CUDA driver reports no GPU");

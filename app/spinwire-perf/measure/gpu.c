@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The calls of gpu.h, passed on to the CUDA module. perf_gpu_missing opens it; the callers ask it
+ * before they make GPU rows, so the other calls are not reached without a module.
+ */
+#include "measure/gpu.h"
+
+#include "base/spw_err.h"
+#include "cuda/spw_cuda.h"
+#include "plat/spw_plat.h"
+
+static const struct perf_gpu_ops *gpu_ops;
+
+const char *perf_gpu_missing(void)
+{
+	const struct spw_cuda_module *module;
+	struct spw_plat_gpu gpu;
+
+	if (!gpu_ops && (spw_plat_gpu_read(0, &gpu) < 0 || spw_cuda_open(&module) < 0))
+		return spw_err_text();
+	if (!gpu_ops)
+		gpu_ops = module->perf;
+	return gpu_ops->missing();
+}
+
+int perf_gpu_fill(uint64_t at, uint64_t bytes, uint64_t seed)
+{
+	return gpu_ops->fill(at, bytes, seed);
+}
+
+int perf_gpu_clear(uint64_t at, uint64_t bytes)
+{
+	return gpu_ops->clear(at, bytes);
+}
+
+int perf_gpu_wait(void)
+{
+	return gpu_ops->wait();
+}
+
+int perf_gpu_check(uint64_t at, uint64_t bytes, uint64_t seed, uint64_t *wrong_out)
+{
+	return gpu_ops->check(at, bytes, seed, wrong_out);
+}
