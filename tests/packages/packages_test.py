@@ -62,7 +62,8 @@ def use(root, base, packages):
     must(peers.run([*inside, "spinwire-doctor", "replay", "/usr/share/spinwire/platforms/bare-vm.tree"], 60,
                    status=None), "spinwire-doctor|finding")
     for path in ((), ("--ethdev",)):
-        must(peers.run([*inside, "spinwire-run", *path, "--seconds", "1", "--rate", "5000", "--out", "/tmp/run"], 120),
+        must(peers.run([*inside, "spinwire-run", *path, "--full", "--seconds", "1", "--rate", "5000", "--out",
+                        "/tmp/run"], 120),
              r"^ +residual +0")
     peers.run([*inside, "sh", "-c",
                "cd /tmp && cc -Wall -Werror -shared -fPIC $(pkg-config --cflags spinwire-handler) -o ttl.so "

@@ -13,17 +13,17 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+import spwlife
+
 SLOT_CORES = 4   # two lcores and two NIC threads
 WAITING = 2
 POLL_S = 0.02
-REPORT_S = 10    # between two lines where the output is no terminal
 LOG_BYTES = 6000
 SKIP, TIMEOUT = 77, "TIMEOUT"
 
@@ -102,15 +102,14 @@ class Running:
 
 
 class Progress:
-    """How far, and about how long it will take: one line that is rewritten on a terminal, a line every REPORT_S
-    elsewhere."""
+    """How far, and about how long it will take; what failed is printed at once."""
 
     def __init__(self, tests, known, out=None):
         self.out = out or sys.stdout
         self.left = {test.name: known.get(test.name) for test in tests}
-        self.all, self.failed, self.begin, self.due = len(tests), 0, time.monotonic(), 0.0
+        self.all, self.failed, self.begin = len(tests), 0, time.monotonic()
         self.spent = 0.0  # seconds of the tests that are done
-        self.terminal = self.out.isatty()
+        self.line = spwlife.Line(out, first_s=0)
 
     def _remaining_s(self):
         """By what the tests took last time, those unknown by the mean of what is done; scaled by how this run goes."""
@@ -123,41 +122,20 @@ class Progress:
 
     def text(self, running):
         left = self._remaining_s()
-        about = f", about {_clock(left)} left" if left is not None else ""
+        about = f", about {spwlife.clock(left)} left" if left is not None else ""
         failed = f", {self.failed} failed" if self.failed else ""
         names = " ".join(sorted(one.test.name for one in running))
-        return (f"[{self.all - len(self.left)}/{self.all}] {_clock(time.monotonic() - self.begin)}{about}{failed}: "
-                f"{names}")
-
-    def show(self, running):
-        now = time.monotonic()
-        if now < self.due:
-            return
-        self.due = now + (0.5 if self.terminal else REPORT_S)
-        line = self.text(running)
-        if self.terminal:
-            self.out.write("\r\x1b[K" + line[:shutil.get_terminal_size().columns - 1])
-        else:
-            self.out.write(line + "\n")
-        self.out.flush()
-
-    def clear(self):
-        if self.terminal:
-            self.out.write("\r\x1b[K")
-            self.out.flush()
+        took = spwlife.clock(time.monotonic() - self.begin)
+        return f"[{self.all - len(self.left)}/{self.all}] {took}{about}{failed}: {names}"
 
     def done(self, row, output):
         self.left.pop(row.name, None)
         self.spent += row.seconds
         if row.result not in ("OK", "SKIP"):
             self.failed += 1
-            self.clear()
+            self.line.clear()
             self.out.write(f"== {row.name}: {row.result} after {row.seconds:.1f} s\n{output}\n")
             self.out.flush()
-
-
-def _clock(seconds):
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def phases(tests, jobs, cores):
@@ -181,7 +159,7 @@ def _phase(tests, at_once, slots, env, progress):
         while waiting or running:
             while waiting and len(running) < at_once:
                 running.append(Running(waiting.popleft(), env, free.pop() if slots else None))
-            progress.show(running)
+            progress.line.show(lambda: progress.text(running))
             time.sleep(POLL_S)
             for one in list(running):
                 row = one.result()
@@ -206,7 +184,7 @@ def run(tests, jobs, env, known=None, out=None):
                    or test.suites & {"slot", "waits"} else 0)
     for some, at_once, slots in phases(tests, jobs, sorted(os.sched_getaffinity(0))):
         rows += _phase(some, at_once, slots, env, progress)
-    progress.clear()
+    progress.line.clear()
     return rows
 
 

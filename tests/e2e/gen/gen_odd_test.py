@@ -159,8 +159,8 @@ def test_full_disk():
         role = spwlab.prefix("full")
         done = subprocess.run([os.environ["SPINWIRE_GEN"], *spwlab.eal(f"0@{place.main},1@{place.generator}", role),
                                "--", "--port",
-                               "null:size=64", "--echo", "no", *plan(1), "--full", "--json", "/dev/full"], capture_output=True,
-                              text=True, timeout=60)
+                               "null:size=64", "--echo", "no", *plan(1), "--full", "--json", "/dev/full"],
+                              capture_output=True, text=True, timeout=60)
         spwlab.forget_prefix(role)
     equal(done.returncode, 2, f"status\n{done.stdout}{done.stderr}")
     check("No space left" in done.stderr and "/dev/full" in done.stderr and "schedule error" in done.stdout,

@@ -199,8 +199,8 @@ def test_main_job():
         if "SPINWIRE_DOCTOR" in os.environ:
             place.copy(os.environ["SPINWIRE_DOCTOR"], "app", "spinwire-doctor")
         env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "XDG_RUNTIME_DIR": place.own, "TMPDIR": place.own}
-        done = subprocess.run([*as_user(), "python3", os.path.join(place.tools, "main_job"), "--seconds", "1", "--rate",
-                               "5000", "--out", os.path.join(place.own, "out")],
+        done = subprocess.run([*as_user(), "python3", os.path.join(place.tools, "main_job"), "--full", "--seconds", "1",
+                               "--rate", "5000", "--out", os.path.join(place.own, "out")],
                               env=env, cwd=place.own, capture_output=True, text=True, timeout=120, check=False)
         equal(done.returncode, 0, f"{done.stdout[-3000:]}{done.stderr}")
         equal("software ConnectX" in done.stdout, spwlab.has_mlx5(), done.stdout)

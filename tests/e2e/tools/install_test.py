@@ -96,7 +96,8 @@ def test_main_job():
         raise Skip("the main job is not for sanitized programs")
     with spwlab.scratch() as folder:
         programs, out = installed(os.path.join(folder, "root")), os.path.join(folder, "out")
-        done = run_bare(os.path.join(programs, "spinwire-run"), "--seconds", "1", "--rate", "5000", "--out", out)
+        done = run_bare(os.path.join(programs, "spinwire-run"), "--full", "--seconds", "1", "--rate", "5000", "--out",
+                        out)
         equal(done.returncode, 0, f"{done.stdout}{done.stderr}")
         first = "with-softhca" if spwlab.has_mlx5() else os.path.join(programs, "spinwire")
         check(f"+ {first}" in re.sub(r"\+ .*?/with-softhca", "+ with-softhca", done.stdout), done.stdout)

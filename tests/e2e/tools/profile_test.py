@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tools/profile: the probe of the machine's own jitter, a short sweep, the report in a browser, and what may go
 wrong."""
+import contextlib
 import html.parser
 import os
+import pty
 import re
 import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zlib
 
@@ -19,7 +22,7 @@ import spwfile  # in tools/lib, which spwtest has found
 import spwjoin
 
 DOCTOR = os.environ.get("SPINWIRE_DOCTOR")
-PROFILE = os.path.join(spwlab.TOOLS, "profile")
+PROFILE, MAIN_JOB = (os.path.join(spwlab.TOOLS, name) for name in ("profile", "main_job"))
 BROWSERS = ["chromium-headless-shell", "chromium", "google-chrome"]
 SHORT = ["--ethdev", "--seconds", "0.5", "--steps", "2", "--carries", "200000"]
 
@@ -165,7 +168,7 @@ def test_failing_step():
 
 
 def failing_job(folder, args=(), env=None, status=2):
-    cmd = [sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--ethdev", "--seconds", "1", "--out",
+    cmd = [sys.executable, MAIN_JOB, "--ethdev", "--seconds", "1", "--out",
            folder, *args]
     done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           timeout=200, check=False, env={**os.environ, **(env or {})})
@@ -239,7 +242,7 @@ def test_main_job_explains():
     need_softhca()
     with spwlab.scratch() as folder:
         def job(*args):
-            done = subprocess.run([sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--out", folder,
+            done = subprocess.run([sys.executable, MAIN_JOB, "--out", folder,
                                    *args], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
             return done.returncode, done.stdout
@@ -271,36 +274,96 @@ def test_main_job_device():
     check("mlx5 port on mlx5_0, the source on mlx5_1" in out and "residual              0" in out, out)
 
 
-JOB_S = 100  # of a job that nobody ends early
-
-
 def main_job(args, wrap=(), **kwargs):
-    """Its output; it was stopped when frames had come."""
+    """Its output, with every table."""
     with spwlab.scratch() as folder:
         summary = os.path.join(folder, "summary.json")
-        job = spwlab.spawn([*wrap, sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--seconds",
-                            str(JOB_S), "--rate", "20000",
-                            "--out", folder, "--json", summary, *args], stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, text=True, **kwargs)
-        try:
-            sink = f"spinwire-sink1-{job.pid}"
-            # until frames come or the job ends, which it does by itself: a machine that runs something else takes
-            # twenty times longer
-            spwlab.wait_for(lambda: job.poll() is not None or (spwlab.telemetry(sink, "/spinwire/ledger")
-                                                               or {}).get("received"), 180, "frames")
-            job.send_signal(signal.SIGINT)
-            out, _ = job.communicate(timeout=180)
-        finally:
-            spwlab.stop(job)
+        done = subprocess.run([*wrap, sys.executable, MAIN_JOB, "--full", "--seconds", "2", "--rate", "20000", "--out",
+                               folder, "--json", summary, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=180, check=False, **kwargs)
+        out = done.stdout
         if "was ended by SIGSEGV " in out:
             return out
-        equal(job.returncode, 0, f"exit status\n{out}\n")
+        equal(done.returncode, 0, f"exit status\n{out}\n")
         for part in ("round trip", "polled_sent", f"report: {folder}/report.html"):
             check(part in out, f"no {part!r} in\n{out}")
         got, page = documents.load(summary), Page(spwlab.read(os.path.join(folder, "report.html")))
-    check(got["ledger"]["received"] > 0 and got["seconds"] < JOB_S, "it did not end early")
+    check(got["ledger"]["received"] > 0, "no frame came")
     check("Round trip" in page.words, "no round trip in the report")
     return out
+
+
+def test_main_job_brief():
+    """About ten lines: all frames, round trips, spinwire's own part, why, where the report is, and what to do next."""
+    with spwlab.scratch() as folder:
+        done = subprocess.run([sys.executable, MAIN_JOB, "--seconds", "1", "--rate", "5000", "--out", folder],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False)
+        record = documents.load(os.path.join(folder, "profile.json"))
+    out, gen = done.stdout, record["steps"][0]["gen"]
+    equal(done.returncode, 0, f"{out}{done.stderr}")
+    check(out.count("\n") <= 12, out)
+    check(f"sent {gen['sent']} = echoed {gen['echoed']} + lost {gen['lost']};" in out and ", residual 0\n" in out, out)
+    for lead in ("frames", "round trip", "spinwire", "slow", "next"):
+        check(re.search(rf"^{lead} +\S", out, re.M), f"no line {lead}:\n{out}")
+    equal(bool(re.search(r"^because +\S", out, re.M)), any(row["frames"] for row in gen["causes"]["by"]), out)
+    equal("few cores: " in out, spwlab.Cores(nics=spwlab.has_mlx5()).few(), out)
+    check(record["steps"][0]["threads"], "no thread was watched")
+
+
+class Terminal:
+    """What a tool writes to one."""
+
+    def __init__(self, cmd):
+        ours, theirs = pty.openpty()
+        self.job = spwlab.spawn(cmd, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        self.text = ""
+        self.reader = threading.Thread(target=self._read, args=(ours,), daemon=True)
+        self.reader.start()
+
+    def _read(self, fd):
+        with os.fdopen(fd, "rb", buffering=0) as stream, contextlib.suppress(OSError):
+            while data := stream.read(4096):
+                self.text += data.decode(errors="replace")
+
+    def end(self):
+        status = self.job.wait(60)
+        self.reader.join(10)
+        return status, self.text
+
+
+def tool_interrupted(cmd, says):
+    """Ctrl-C on a terminal and without: 130, one line with how far it was, no report; the line of progress is
+    rewritten on a terminal alone."""
+    shown = Terminal(cmd)
+    try:
+        spwlab.wait_for(lambda: shown.job.poll() is not None or re.search(r"sending frames: [\d.]+ s", shown.text), 120,
+                        "frames to be sent")
+        shown.job.send_signal(signal.SIGINT)
+        status, text = shown.end()
+    finally:
+        spwlab.stop(shown.job)
+    equal(status, 130, text)
+    check("\r\x1b[K" in text and re.search(says, text) and "report: " not in text, text)
+    job = spwlab.spawn(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        time.sleep(3)
+        job.send_signal(signal.SIGINT)
+        out, err = job.communicate(timeout=60)
+    finally:
+        spwlab.stop(job)
+    equal(job.returncode, 130, f"{out}{err}")
+    check("\x1b" not in out + err and "interrupted after " in err.splitlines()[-1] and "report: " not in out, out + err)
+
+
+def test_interrupted():
+    with spwlab.scratch() as folder:
+        for tool, says in (("main_job", r"tools/run: interrupted after [\d.]+ s of 100: sending frames"),
+                           ("profile", r"tools/profile: interrupted after [\d.]+ s of 100: 1 of \d+: sending frames")):
+            carries = ["--carries", "20000"] if tool == "profile" else ["--rate", "20000"]
+            tool_interrupted([sys.executable, os.path.join(spwlab.TOOLS, tool), "--ethdev", "--seconds", "100", "--out",
+                              folder, *carries], says)
+            equal(os.listdir(folder), [], f"what {tool} left")
 
 
 def png_colours(path):

@@ -20,6 +20,7 @@ class Run(unittest.TestCase):
         for path in (self.here, os.path.join(self.top, "tools"), os.path.join(self.folder, "bin")):
             os.makedirs(path)
         shutil.copy(TOOL, os.path.join(self.top, "tools"))
+        shutil.copytree(os.path.join(os.path.dirname(TOOL), "lib"), os.path.join(self.top, "tools", "lib"))
         self.program("tree/tools/deps", "exit 0")
         self.program("bin/meson", 'mkdir -p "$2" && : >"$2/build.ninja"; echo "$@" >"$3/setup"')
         self.program("bin/ninja", '[ -d "$2" ] && echo built')

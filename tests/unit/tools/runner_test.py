@@ -109,7 +109,7 @@ class Beside(unittest.TestCase):
 
 class Shown(unittest.TestCase):
     def test_lines(self):
-        with mock.patch.object(spwrunner, "REPORT_S", 0.2):
+        with mock.patch.object(spwrunner.spwlife, "REPORT_S", 0.2):
             _, out = run([fake(name, "import time; time.sleep(0.5)") for name in "abcd"])
         lines = out.splitlines()
         self.assertRegex(lines[0], r"^\[0/4\] 0:0\d: a b$")

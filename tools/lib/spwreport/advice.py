@@ -54,7 +54,7 @@ def _p99_at(step):
     return f"{'lost' if ns == 'lost' else svg.time_ns(ns)} at {svg.rate(step['offered_fps'])}"
 
 
-def _explain(one, folder):
+def explain(one, folder):
     """The command that prints one frame's way, as this installation names it. folder: where the report is, or ""."""
     program = "spinwire-run" if spwlab.INSTALLED else "tools/run"
     where_to = ["--out", os.path.abspath(folder)] if folder else []
@@ -89,5 +89,5 @@ def lines(record, good, knee, folder=""):
     elif step and step.get("where") and not step["where"].get("fault"):
         out.append("No round trip was slow at this load: raise it (--rate), or lower spinwire-gen's --slow-threshold.")
     if got and len(record["steps"]) == 1 and step["where"]["worst"]:
-        out.append(f"See where the slowest frame was: {_explain(step['where']['worst'][0], folder)}")
+        out.append(f"See where the slowest frame was: {explain(step['where']['worst'][0], folder)}")
     return out

@@ -5,6 +5,8 @@ import os
 import platform
 import re
 
+BUSY_NS = 100e6  # on a core or waiting for one: a thread that does no more is none that matters
+
 
 def _read(path, dflt=""):
     try:
@@ -86,4 +88,19 @@ def between(before, after, cores, seconds):
         out["cores"][str(core)] = {
             "interrupts": sum(rates.values()), "most": [[name, rate] for name, rate in top[:3]],
             "stolen": (after["stolen"].get(core, 0) - before["stolen"].get(core, 0)) / seconds}
+    return out
+
+
+def threads(pids):
+    """What each thread of these programs did so far, by the kernel's count (schedstat): on a core, and able to run but
+    waiting for one. pids: {program: pid}; main threads, which mostly sleep, and those that hardly ran are left out."""
+    out = []
+    for program, pid in pids.items():
+        for folder in glob.glob(f"/proc/{pid}/task/*"):
+            words = _read(f"{folder}/schedstat").split()
+            if folder.endswith(f"/{pid}"):
+                continue
+            if len(words) == 3 and int(words[0]) + int(words[1]) > BUSY_NS:
+                out.append({"program": program, "name": _read(f"{folder}/comm"), "ran_ns": int(words[0]),
+                            "waited_ns": int(words[1])})
     return out

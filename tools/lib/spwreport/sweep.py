@@ -37,7 +37,8 @@ class Bench:
         self.sink_args, self.source_args = list(sink_args), list(source_args)
         self.serial = 0
         self.every = 0  # frames of a flow from one on the trails to the next; 0: no trails
-        self.stopped = False  # SIGINT came: the step that ran has ended early, and no other should begin
+        self.pids = {}  # of the programs that run
+        self.phase = lambda text, of_s=None: None  # called with what is done from now on
 
     def file(self, name):
         return os.path.join(self.folder, name)
@@ -98,6 +99,7 @@ def sink(bench):
             os.unlink(left)
     with open(log, "wb") as out:
         process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
+    bench.pids["spinwire"] = process.pid
 
     def end():
         status = spwlab.stop(process, END_S)
@@ -132,16 +134,13 @@ def source(bench, fps, seconds):
     role, command = bench.source_command(fps, seconds, json_path)
     with open(log, "wb") as out:
         process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
+    bench.pids["source"] = process.pid
 
     def summary_there():
         """It has written its summary, or is gone."""
         return process.poll() is not None or _written(json_path)
     try:
-        try:
-            spwlab.wait_for(summary_there, seconds + START_S, "spinwire-gen's summary")
-        except KeyboardInterrupt:
-            bench.stopped = True
-            spwlab.stop(process, END_S)
+        spwlab.wait_for(summary_there, seconds + START_S, "spinwire-gen's summary")
         if process.poll():
             raise StepFailed(spwlab.left_with("spinwire-gen", process.returncode, log), bench.by_hand(command))
         yield _load(json_path, "spinwire-gen")
@@ -155,13 +154,18 @@ def source(bench, fps, seconds):
 # ---- one step ----------------------------------------------------------------------------------------
 
 def _measure(bench, step):
+    bench.phase("starting spinwire")
     with sink(bench) as end:
+        bench.phase("sending frames", step["seconds"])
         before, begin = host.snapshot(), time.monotonic()
         with source(bench, step["offered_fps"], step["seconds"]) as gen:
             step["gen"] = gen
             step["machine"] = host.between(before, host.snapshot(), bench.place.spinning(), time.monotonic() - begin)
             step["nics"] = [spwlab.nic_thread(nic) for nic in bench.path.nics]
+            step["threads"] = host.threads(bench.pids)
+            bench.phase("ending spinwire")
             step["spinwire"], step["note"] = end()
+    bench.phase("joining the trails")
     step["where"] = where.of_trails(map(bench.file, trail_files(bench.path.nics)), step["gen"]) if bench.every else None
 
 
@@ -188,7 +192,7 @@ def step_at(bench, fps, seconds, share=None, trails=True):
     slow frames are joined, end to end."""
     bench.every = trail_every(fps, seconds) if trails else 0
     step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None,
-            "nics": [], "where": None, "faults": [], "note": None,
+            "nics": [], "threads": [], "where": None, "faults": [], "note": None,
             "by_hand": ""}
     for _ in range(2):
         try:
@@ -198,8 +202,6 @@ def step_at(bench, fps, seconds, share=None, trails=True):
             step.update(gen=None, spinwire=None)
             step["faults"].append(str(error))
             step["by_hand"] = getattr(error, "by_hand", "")
-        if bench.stopped:
-            break
     return step
 
 
@@ -225,7 +227,7 @@ def carried(bench, seconds, say):
         return ok
     probe(OVERLOAD_FPS)
     fps = max(1000.0, probes[0]["echoed_fps"])
-    while not bench.stopped and len(probes) < PROBES_MAX and (high is None or low < 0.93 * high):
+    while len(probes) < PROBES_MAX and (high is None or low < 0.93 * high):
         if probe(fps):
             low = fps
             fps = (low + high) / 2 if high else 1.3 * fps
@@ -241,6 +243,7 @@ def hiccup(bench, seconds):
     """spinwire-doctor idle on the cores that the run spins on; None where there is no doctor (a build without
     rdma-core). Raises StepFailed."""
     path, log = bench.file("hiccup.json"), bench.file("hiccup.log")
+    bench.phase("watching the idle cores", seconds)
     if not os.path.exists(spwlab.doctor()):
         return None
     command = [spwlab.doctor(), "idle", "--seconds", f"{seconds:g}", "--cores",

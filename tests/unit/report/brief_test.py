@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ten lines of tools/run: whose fault slow round trips are follows from what was measured, and from nothing else."""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
+from spwreport import brief  # noqa: E402  (found by the line above)
+
+POINTS = {"p50_ns": 2500, "p99_ns": 9000, "p999_ns": None, "max_ns": "lost"}
+
+
+def step(threads=(), slow=3, cause="handler_slow"):
+    by = [{"cause": "beyond_sender", "frames": slow}] if slow else []
+    return {"offered_fps": 5e3, "threads": list(threads),
+            "gen": {"sent": 100, "echoed": 100, "lost": 0, "unsent": 0, "intended": 100, "round_trip": POINTS,
+                    "causes": {"threshold_ns": 100000, "by": by}},
+            "spinwire": {"ledger": {"received": 100, "residual": 0},
+                         "latency": [{"stage": "polled_sent", "count": 100, **POINTS}]},
+            "where": {"frames": slow, "whole_ns": 1e6, "by": [{"place": "start_end", "cause": cause, "ns": 1e6}],
+                      "worst": [{"flow": 3, "seq": 77}] if slow else []}}
+
+
+def thread(ran_ms, waited_ms):
+    return {"program": "source", "name": "worker", "ran_ns": ran_ms * 1e6, "waited_ns": waited_ms * 1e6}
+
+
+def record(taken=0.0):
+    return {"hiccup": {"before": {"rows": [{"case": "core 0", "metric": "taken by gaps over 1 us", "median": taken}]},
+                       "after": None}}
+
+
+def lines(one, rec=None, cores=2, log=""):
+    return list(brief.lines(rec or record(), one, cores, log, lambda row: f"explain {row['flow']}:{row['seq']}"))
+
+
+class Because(unittest.TestCase):
+    def because(self, threads, taken=0.0, cores=2, cause="handler_slow"):
+        return brief.because(record(taken), step(threads, cause=cause), cores)
+
+    def test_threads_that_share_cores(self):
+        self.assertEqual(self.because([thread(600, 400)] * 4),
+                         "this machine: 4 threads on 2 cores waited for one for 40 % of their time; on 4 quiet cores "
+                         "expect about 2.5 µs")
+
+    def test_others_on_its_cores(self):
+        self.assertEqual(self.because([thread(600, 400)] * 4, cores=8),
+                         "this machine: other programs ran on the cores of its 4 threads for 40 % of the time")
+
+    def test_a_probe_that_lost_its_core(self):
+        self.assertEqual(self.because([thread(1000, 1)], taken=12.0),
+                         "this machine: 12 % of a core on which nothing but a probe ran went elsewhere")
+
+    def test_a_cause_when_the_machine_was_quiet(self):
+        self.assertEqual(self.because([thread(1000, 1)]), "handler_slow: the handler itself took long")
+        self.assertIn("poll_gap: ", self.because([], cause="poll_gap"))
+
+
+class Lines(unittest.TestCase):
+    def test_all(self):
+        log = "spinwire: advice: cores-shared: x\nspinwire: advice: hugepages-none: y\nspinwire: advice: cores-shared: z"
+        self.assertEqual(lines(step([thread(1000, 0)]), log=log), [
+            "frames     sent 100 = echoed 100 + lost 0; unsent 0; spinwire received 100, residual 0",
+            "round trip p50 2.5 µs, p99 9 µs, p99.9 -, longest lost, at 5 k frames/s",
+            "spinwire   p50 2.5 µs, p99 9 µs, p99.9 -, longest lost: its own part, from polled to sent",
+            "slow       3 of 100 round trips took more than 100 µs; their time: handler_slow 100 %",
+            "because    handler_slow: the handler itself took long",
+            "machine    latency here suffers from cores-shared, hugepages-none: see spinwire-doctor",
+            "next       explain 3:77, the slowest; --full, every table"])
+
+    def test_nothing_was_slow(self):
+        got = lines(step(slow=0))
+        self.assertIn("slow       no round trip took more than 100 µs", got)
+        self.assertFalse([line for line in got if line.startswith(("because", "machine"))])
+        self.assertEqual(got[-1], "next       --full, every table")
+
+    def test_nothing_came_back(self):
+        one = step([thread(600, 400)] * 4)
+        one["where"].update(frames=0, by=[], worst=[], whole_ns=0)
+        self.assertIn("slow       3 of 100 frames: beyond_sender 3", lines(one))
+
+
+if __name__ == "__main__":
+    unittest.main()

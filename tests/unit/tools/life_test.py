@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Signs of life: one line that is rewritten on a terminal, lines now and then elsewhere, nothing for what is quick; and
+the line of what Ctrl-C ended."""
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+LIB = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
+sys.path.insert(0, LIB)
+import spwlife  # noqa: E402  (found by the line above)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def lived(out, seconds=0.4):
+    with mock.patch.object(sys, "stderr", out), mock.patch.object(spwlife, "REWRITE_S", 0.05), \
+            mock.patch.object(spwlife, "REPORT_S", 0.15), contextlib.redirect_stdout(io.StringIO()):
+        with spwlife.Life("tool") as life:
+            life.phase("packing\x1b[31m", 8)
+            time.sleep(seconds)
+            life.say("a line")
+    return out.getvalue()
+
+
+class Shown(unittest.TestCase):
+    def test_terminal(self):
+        text = lived(Terminal())
+        self.assertRegex(text, r"^\r\x1b\[Kpacking\\u001b\[31m: 0\.\d s of 8\r\x1b\[K")
+        self.assertNotIn("\n", text)
+        self.assertTrue(text.endswith("\r\x1b[K"))
+
+    def test_elsewhere(self):
+        text = lived(io.StringIO())
+        self.assertRegex(text, r"^(packing\\u001b\[31m: 0\.\d s of 8\n){1,3}$")
+
+    def test_what_is_quick_is_silent(self):
+        self.assertEqual(lived(io.StringIO(), 0.05), "")
+
+    def test_parts(self):
+        life = spwlife.Life()
+        life.part(1, 4)("sending")
+        self.assertEqual(life.text, "1 of 4: sending")
+        life.parts_begin -= 60
+        life.part(3, 4)("sending")
+        self.assertEqual(life.text, "3 of 4, about 1:00 left: sending")
+
+    def test_interrupted(self):
+        out = io.StringIO()
+        with mock.patch.object(sys, "stderr", out), self.assertRaises(KeyboardInterrupt):
+            with spwlife.Life("tool") as life:
+                life.phase("packing", 8)
+                raise KeyboardInterrupt
+        self.assertEqual(out.getvalue(), "tool: interrupted after 0.0 s of 8: packing\n")
+
+
+class Logged(unittest.TestCase):
+    """As tools/run calls it, around ninja and meson."""
+
+    def run_it(self, script, interrupt=False):
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "log")
+            process = subprocess.Popen([sys.executable, os.path.join(LIB, "spwlife.py"), "compiling", log, "sh", "-c",
+                                        script], stderr=subprocess.PIPE, text=True, start_new_session=True)
+            while interrupt and not (os.path.exists(log) and os.path.getsize(log)):
+                time.sleep(0.02)
+            if interrupt:
+                os.killpg(process.pid, signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            with open(log, encoding="ascii") as file:
+                return process.returncode, err, file.read()
+
+    def test_status_and_output(self):
+        self.assertEqual(self.run_it("echo '[1/2] one'; exit 3"), (3, "", "[1/2] one\n"))
+
+    def test_interrupted(self):
+        status, err, _ = self.run_it("echo '[3/8] one'; sleep 60", True)
+        self.assertEqual(status, 130)
+        self.assertRegex(err, r"^tools/run: interrupted after \d\.\d s: compiling: 3 of 8, 0:0\d, about 0:0\d left\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What tools/run prints: about ten lines, from the same record as the report. Each begins with a word of at most ten
+letters, as the short results of spinwire and spinwire-gen do."""
+import re
+
+import spwplaces
+from spwreport import advice, data, svg, where
+
+CAUSES = 3
+WAITED = 0.02  # share of their time for which threads waited for a core: more says whose fault a tail is
+# docs/benchmarks.md, "The main job": the p50 of a round trip on four quiet cores
+QUIET_P50, QUIET_CORES = "2.5 µs", 4
+
+
+def _line(lead, text):
+    return f"{lead:<10} {text}"
+
+
+def _ns(value):
+    return value if value == "lost" else "-" if value is None else svg.time_ns(value)
+
+
+def _points(row):
+    return ", ".join(f"{name} {_ns(row.get(f'{key}_ns'))}" for key, name in (("p50", "p50"), ("p99", "p99"),
+                                                                            ("p999", "p99.9"), ("max", "longest")))
+
+
+def _own(step):
+    """spinwire's part of a round trip."""
+    return next((row for row in data.stages(step) if row["stage"] == "polled_sent" and row["count"]), None)
+
+
+def waited(threads):
+    """(threads that were busy, the share of their time in which they waited for a core)."""
+    whole = sum(one["ran_ns"] + one["waited_ns"] for one in threads)
+    return len(threads), sum(one["waited_ns"] for one in threads) / whole if whole else 0.0
+
+
+def because(record, step, cores):
+    """Whose fault slow round trips are, by what was measured: cores that threads waited for, cores that were taken
+    from a probe with nothing beside it, the most time of a cause."""
+    busy, share = waited(step["threads"])
+    if share >= WAITED and busy > cores:
+        return (f"this machine: {busy} threads on {cores} core{'s' * (cores != 1)} waited for one for "
+                f"{100 * share:.0f} % of their time; on {QUIET_CORES} quiet cores expect about {QUIET_P50}")
+    if share >= WAITED:
+        return (f"this machine: other programs ran on the cores of its {busy} threads for {100 * share:.0f} % of the "
+                f"time")
+    taken = advice.busy(record)
+    if taken:
+        return f"this machine: {taken:.0f} % of a core on which nothing but a probe ran went elsewhere"
+    cause = (where.by_cause(step["where"]) or [(spwplaces.UNKNOWN, 0)])[0][0]
+    return f"{cause}: {spwplaces.TEXTS[cause]}"
+
+
+def _slow(record, step, cores):
+    got = step["where"]
+    if not got or got.get("fault"):
+        return [_line("slow", f"could not be joined: {got['fault']}")] if got else []
+    gen = step["gen"]
+    limit = svg.time_ns((gen.get("causes") or {}).get("threshold_ns", 0))
+    by = {row["cause"]: row["frames"] for row in gen["causes"]["by"]}
+    above = sum(by.values())
+    if not above:
+        return [_line("slow", f"no round trip took more than {limit}")]
+    if not got["frames"]:  # none of them came back
+        return [_line("slow", f"{above} of {gen['intended']} frames: " + ", ".join(f"{name} {cnt}"
+                                                                                  for name, cnt in by.items())),
+                _line("because", because(record, step, cores))]
+    most = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in where.by_cause(got)[:CAUSES])
+    return [_line("slow", f"{above} of {gen['intended']} round trips took more than {limit}; their time: {most}"),
+            _line("because", because(record, step, cores))]
+
+
+def advised(log):
+    """Codes of the doctor in a program's log: what on this machine costs latency."""
+    return list(dict.fromkeys(re.findall(r"advice: ([a-z-]+): ", log)))
+
+
+def lines(record, step, cores, log, next_explain):
+    """The result. log: what spinwire printed. next_explain: (flow, number) -> the command that explains a frame."""
+    gen, ledger = step["gen"], step["spinwire"]["ledger"]
+    yield _line("frames", f"sent {gen['sent']} = echoed {gen['echoed']} + lost {gen['lost']}; unsent {gen['unsent']}; "
+                f"spinwire received {ledger['received']}, residual {ledger['residual']}")
+    if gen["echoed"]:
+        yield _line("round trip", f"{_points(gen['round_trip'])}, at {svg.rate(step['offered_fps'])} frames/s")
+    if _own(step):
+        yield _line("spinwire", f"{_points(_own(step))}: its own part, from polled to sent")
+    yield from _slow(record, step, cores)
+    codes = advised(log)
+    if codes:
+        yield _line("machine", f"latency here suffers from {', '.join(codes)}: see spinwire-doctor")
+    worst = (step["where"] or {}).get("worst")
+    yield _line("next", (f"{next_explain(worst[0])}, the slowest; " if worst else "") + "--full, every table")
