@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,18 +68,50 @@ int spw_port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_
 	return 0;
 }
 
+static const struct spw_port_key *keys_find(const struct spw_port_keys *keys, const char *name)
+{
+	for (uint32_t i = 0; i < keys->cnt; i++)
+		if (!strcmp(keys->key[i].name, name))
+			return &keys->key[i];
+	return NULL;
+}
+
+/* A default in words begins with no digit. */
+int spw_port_spec_number(const struct spw_port_spec *spec, const struct spw_port_keys *keys,
+			 const char *name, uint64_t *value_out)
+{
+	const struct spw_port_key *key = keys_find(keys, name);
+	uint64_t dflt = key->dflt ? strtoull(key->dflt, NULL, 10) : 0;
+
+	return spw_port_spec_u64(spec, name, dflt, key->min, key->max, value_out);
+}
+
+const char *spw_port_keys_text(const struct spw_port_keys *const *sets, char *out, size_t bytes)
+{
+	size_t used = 0;
+
+	for (out[0] = '\0'; *sets; sets++)
+		for (uint32_t i = 0; i < (*sets)->cnt && used < bytes; i++)
+			used += (size_t)snprintf(out + used, bytes - used, "%s%s=%s",
+						 used ? ", " : "", (*sets)->key[i].name,
+						 (*sets)->key[i].value);
+	return out;
+}
+
 /* A misspelt key would otherwise leave a default in place without a word. */
-int spw_port_spec_check_keys(const struct spw_port_spec *spec, const char *const *known,
-			     size_t known_cnt, const char *usage)
+int spw_port_spec_check_keys(const struct spw_port_spec *spec,
+			     const struct spw_port_keys *const *sets)
 {
 	for (uint32_t i = 0; i < spec->arg_cnt; i++) {
-		const char *key = spw_port_spec_key(spec, i);
-		size_t k = 0;
+		const char *name = spw_port_spec_key(spec, i);
+		const struct spw_port_keys *const *set = sets;
+		char known[800];
 
-		while (k < known_cnt && strcmp(key, known[k]))
-			k++;
-		if (k == known_cnt)
-			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key, usage);
+		while (*set && !keys_find(*set, name))
+			set++;
+		if (!*set)
+			return spw_err(EINVAL, "key '%s' is not known; it takes %s", name,
+				       spw_port_keys_text(sets, known, sizeof(known)));
 	}
 	return 0;
 }

@@ -34,6 +34,21 @@ struct spw_port_spec {
 	char store[512];
 };
 
+/* One key that a driver takes: what its checks, its messages and spinwire-ports(7) know of it. */
+struct spw_port_key {
+	const char *name, *value; /* "udp", "PORT": what stands behind its "=" */
+	const char *help;         /* sentences for the manual page */
+	const char *dflt;         /* as a user would write it, or in words; NULL: none */
+	uint64_t min, max;        /* of a number; both 0: it is none */
+};
+
+/* Keys that go together; several drivers may share a set. */
+struct spw_port_keys {
+	const char *when; /* "mode=rc"; NULL: always */
+	const struct spw_port_key *key;
+	uint32_t cnt;
+};
+
 /* Purpose: key and value number arg_idx, in the order given.
  * Shape: arg_idx below arg_cnt.
  * Lifetime: that of the spec.
@@ -65,13 +80,28 @@ const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key
 int spw_port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_t dflt,
 		      uint64_t min, uint64_t max, uint64_t *value_out);
 
-/* Purpose: refuses a spec with a key that is not among known[0 .. known_cnt - 1].
- * Shape: usage is the driver's list of keys, for the error text.
+/* Purpose: the value of a key of a set, with the range and the default that stand there. A default
+ *   in words is 0 here: the caller knows what it depends on.
+ * Shape: name is a number of the set.
  * Thread: setup.
- * Errors: -EINVAL with the key and the usage.
+ * Errors: as spw_port_spec_u64.
  */
-int spw_port_spec_check_keys(const struct spw_port_spec *spec, const char *const *known,
-			     size_t known_cnt, const char *usage);
+int spw_port_spec_number(const struct spw_port_spec *spec, const struct spw_port_keys *keys,
+			 const char *name, uint64_t *value_out);
+
+/* Purpose: refuses a spec with a key that is in no set.
+ * Shape: NULL ends the sets.
+ * Thread: setup.
+ * Errors: -EINVAL with the key, and all that there are.
+ */
+int spw_port_spec_check_keys(const struct spw_port_spec *spec,
+			     const struct spw_port_keys *const *sets);
+
+/* Purpose: "size=BYTES, rate=FRAMES/S, ..." of all sets, for messages; cut at bytes.
+ * Returns: out.
+ * Thread: any.
+ */
+const char *spw_port_keys_text(const struct spw_port_keys *const *sets, char *out, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Parses the keys of mode=rc (spw_peer_conf.h). Each range stands beside its key; check_roles has
- * the rules that span several keys. A new key is also a word of SPW_PEER_KEYS and SPW_PEER_USAGE,
- * and a row of docs/070.
+ * The keys of mode=rc (spw_peer_conf.h): one table with the range, the default and the text of
+ * each, which spinwire-ports(7) is made of too; check_roles has the rules that span several keys.
  *
  * Order: repeated keys first, because the smallest and the default peer_max depend on how many
  * connect= there are; then numbers, then rules; the secret last, so that a refused text leaves none
@@ -11,8 +10,8 @@
  *
  *   keys ─► struct spw_peer_conf ─► driver's open (port/peer_port.c) ─► spw_peer_conn_open
  *
- * Called once for each port of mode=rc, in setup, before the device is opened. Defaults stand with
- * the ranges; those that depend on the pool (credits=) or on the port (mtu=) are 0 here.
+ * Called once for each port of mode=rc, in setup, before the device is opened. Defaults that depend
+ * on the pool (credits=) or on the port (mtu=) are 0 here.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,6 +22,59 @@
 #include "peer/spw_peer_credit.h"
 
 #define PEER_MAX_DFLT 8u
+
+static const struct spw_port_key peer_key[] = {
+	{"listen", "ADDR:PORT", "Accept connections at this address; it needs peers=.", NULL, 0, 0},
+	{"peers", "ADDR[/BITS]",
+	 "Accept connections from these addresses only. May be repeated; there is no default.",
+	 NULL, 0, 0},
+	{"gids", "ADDR[/BITS]",
+	 "The RoCE address (GID) that a peer offers must be one of these. May be repeated. A peer "
+	 "that connects over loopback may offer any where the key is not given.",
+	 "those of peers=", 0, 0},
+	{"host_max", "N",
+	 "Entries of the table that one host may own: an IPv4 address, or the /64 of an IPv6 "
+	 "address.",
+	 "all with secret=, or where peers= is a single address; else half", 1, SPW_PEER_MAX},
+	{"connect", "ADDR:PORT",
+	 "Connect, and again whenever the connection is lost. May be repeated; peer 0 is the first "
+	 "one.",
+	 NULL, 0, 0},
+	{"peer_max", "N",
+	 "Entries of the table: those of connect=, then those who connect. Peer p belongs to queue "
+	 "p modulo the number of queues.",
+	 "those of connect=, and with listen= 8 more", 1, SPW_PEER_MAX},
+	{"op", "send|write",
+	 "Two-sided, or one-sided into slots that the receiver grants; the same on both sides.",
+	 "send", 0, 0},
+	{"secret", "FILE",
+	 "16 to 256 bytes that both sides know; the file must be readable by its owner alone.",
+	 NULL, 0, 0},
+	{"credits", "N", "Messages that one peer may have under way.",
+	 "derived from the pool, a quarter of which is reserved for sending", 1,
+	 SPW_PEER_CREDIT_MAX},
+	{"srq", "0|1", "1: one receive queue for all peers of a queue.", "0", 0, 1},
+	{"mtu", "BYTES",
+	 "Path MTU: 256, 512, 1024, 2048 or 4096. The smaller one of both sides holds.",
+	 "the port's", 256, 4096},
+	{"timeout", "CODE",
+	 "How long an acknowledgement is waited for, 4.096 us * 2^CODE; 0: for ever. The default "
+	 "is 67 ms.",
+	 "14", 0, 31},
+	{"retry", "N", "How often a request is sent again after a timeout.", "7", 0, 7},
+	{"rnr_retry", "N",
+	 "How often a request is sent again to a receiver that was not ready; 7: without limit.",
+	 "7", 0, 7},
+	{"min_rnr_timer", "CODE",
+	 "How long a sender waits before that, as a code of the InfiniBand specification. The "
+	 "default is 0.64 ms.",
+	 "12", 0, 31},
+	{"tclass", "BYTE", "Traffic class of the packets (DSCP and ECN).", "0", 0, 255},
+	{"exchange_ms", "MS",
+	 "How long one exchange may take in all, and then the first message on the QP.", "5000", 10,
+	 60000},
+};
+const struct spw_port_keys spw_peer_keys = {"mode=rc", peer_key, SPW_ARRAY_CNT(peer_key)};
 
 /* Called for peers= and gids=, each with a list of its own. */
 static int parse_prefix(const char *key, const char *value, struct spw_oob_prefix *list,
@@ -58,25 +110,29 @@ static int parse_numbers(const struct spw_port_spec *spec, struct spw_peer_conf 
 	uint32_t peer_dflt =
 		conf->connect_cnt +
 		(conf->listen ? SPW_MIN(PEER_MAX_DFLT, SPW_PEER_MAX - conf->connect_cnt) : 0);
-	int rc = spw_port_spec_u64(spec, "peer_max", peer_dflt, SPW_MAX(conf->connect_cnt, 1u),
-				   SPW_PEER_MAX, &peer_max);
+	const struct {
+		const char *name;
+		uint64_t *value;
+	} number[] = {{"peer_max", &peer_max}, {"host_max", &host_max}, {"credits", &credits},
+		      {"srq", &srq},           {"mtu", &mtu},           {"timeout", &timeout},
+		      {"retry", &retry},       {"rnr_retry", &rnr},     {"min_rnr_timer", &min_rnr},
+		      {"tclass", &tclass},     {"exchange_ms", &ms}};
 
-	rc = rc ? rc : spw_port_spec_u64(spec, "host_max", 0, 1, SPW_PEER_MAX, &host_max);
-	rc = rc ? rc : spw_port_spec_u64(spec, "credits", 0, 1, SPW_PEER_CREDIT_MAX, &credits);
-	rc = rc ? rc : spw_port_spec_u64(spec, "srq", 0, 0, 1, &srq);
-	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 256, 4096, &mtu);
-	rc = rc ? rc : spw_port_spec_u64(spec, "timeout", 14, 0, 31, &timeout); /* 67 ms */
-	rc = rc ? rc : spw_port_spec_u64(spec, "retry", 7, 0, 7, &retry);
-	rc = rc ? rc : spw_port_spec_u64(spec, "rnr_retry", 7, 0, 7, &rnr);
-	rc = rc ? rc : spw_port_spec_u64(spec, "min_rnr_timer", 12, 0, 31, &min_rnr); /* 0.64 ms */
-	rc = rc ? rc : spw_port_spec_u64(spec, "tclass", 0, 0, 255, &tclass);
-	rc = rc ? rc : spw_port_spec_u64(spec, "exchange_ms", 5000, 10, 60000, &ms);
-	if (rc)
-		return rc;
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(number); i++) {
+		int rc =
+			spw_port_spec_number(spec, &spw_peer_keys, number[i].name, number[i].value);
+
+		if (rc)
+			return rc;
+	}
+	if (peer_max && peer_max < conf->connect_cnt)
+		return spw_err(ERANGE,
+			       "peer_max=%u is less than the %u of connect=", (unsigned)peer_max,
+			       conf->connect_cnt);
 	if (mtu && (!SPW_IS_POW2(mtu)))
 		return spw_err(EINVAL, "mtu=%u: a path MTU is 256, 512, 1024, 2048 or 4096",
 			       (unsigned)mtu);
-	conf->peer_max = (uint32_t)peer_max;
+	conf->peer_max = peer_max ? (uint32_t)peer_max : peer_dflt;
 	conf->host_max = (uint32_t)host_max;
 	conf->credits = (uint32_t)credits;
 	conf->srq = srq;

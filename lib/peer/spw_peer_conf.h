@@ -16,19 +16,8 @@
 #define SPW_PEER_MAX       64u /* entries of the table of one port */
 #define SPW_PEER_ALLOW_MAX 16u /* prefixes in peers=, and in gids= */
 
-/* Keys and their usage line, for spw_port_spec_check_keys. */
-#define SPW_PEER_KEYS                                                                            \
-	"listen", "connect", "peers", "gids", "peer_max", "host_max", "op", "secret", "credits", \
-		"srq", "mtu", "timeout", "retry", "rnr_retry", "min_rnr_timer", "tclass",        \
-		"exchange_ms"
-#define SPW_PEER_USAGE                                                                             \
-	"listen=ADDR:PORT, connect=ADDR:PORT (may be repeated), peers=ADDR[/BITS] (may be "        \
-	"repeated), "                                                                              \
-	"gids=ADDR[/BITS] (may be repeated), peer_max=N, host_max=N, op=send|write, secret=FILE, " \
-	"credits=N, "                                                                              \
-	"srq=0|1, mtu=256..4096, timeout=0..31, retry=0..7, rnr_retry=0..7, min_rnr_timer=0..31, " \
-	"tclass=0..255, "                                                                          \
-	"exchange_ms=N"
+/* The keys of mode=rc, for spw_port_spec_check_keys. */
+extern const struct spw_port_keys spw_peer_keys;
 
 /* How a message travels (peer/spw_peer.h has the protocol). Both sides use the same; the exchange
  * refuses another. */
@@ -67,7 +56,7 @@ struct spw_peer_conf {
 };
 
 /* Purpose: parses the keys of mode=rc and reads the secret from its file. Keys outside
- * SPW_PEER_KEYS are the driver's. Keys that could have no effect are refused, too.
+ * spw_peer_keys are the driver's. Keys that could have no effect are refused, too.
  * Thread: setup.
  * Errors: -EINVAL, -ERANGE with the key; those of spw_oob_secret_read. */
 int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out);

@@ -16,6 +16,17 @@
 
 #define PORT_ETH_MTU_MAX 9978u
 
+/* A row of a driver's own keys. */
+#define PORT_ETH_KEY_MTU                                                                       \
+	{                                                                                      \
+		"mtu", "BYTES",                                                                \
+			"The longest IP packet that slots must hold. A longer frame is "       \
+			"counted too_long, and a start with less than the interface's MTU "    \
+			"warns. A source sends no longer packet.",                             \
+			"the MTU of the port's network interface, 1500 where it has none", 68, \
+			PORT_ETH_MTU_MAX                                                       \
+	}
+
 /* Stands first in the driver's own struct. */
 struct port_eth {
 	struct spw_port base;

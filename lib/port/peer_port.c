@@ -19,10 +19,10 @@
 #include "base/spw_err.h"
 #include "port/peer_loop.h"
 
-int port_peers_parse(const struct spw_port_spec *spec, const char *const *known, size_t cnt,
-		     const char *usage, struct port_peers *pp)
+int port_peers_parse(const struct spw_port_spec *spec, const struct spw_port_keys *const *sets,
+		     struct port_peers *pp)
 {
-	int rc = spw_port_spec_check_keys(spec, known, cnt, usage);
+	int rc = spw_port_spec_check_keys(spec, sets);
 
 	rc = rc ? rc : spw_peer_conf_parse(spec, &pp->conf);
 	if (!rc && pp->base.queue_cnt > pp->conf.peer_max)

@@ -25,11 +25,18 @@ struct port_peers {
 	uint16_t loop; /* the litmus's queue + 1; 0: none is connected to itself */
 };
 
-/* Purpose: reads the keys of a specification: the driver's `known` ones and those of lib/peer.
+/* A row of a driver's own keys. */
+#define PORT_PEERS_KEY_GID                                                               \
+	{                                                                                \
+		"gid", "INDEX", "Entry of the device's table of RoCE addresses (GIDs).", \
+			"the first of RoCE v2, IPv4 before IPv6", 0, 0                   \
+	}
+
+/* Purpose: reads the keys of a specification: the sets of the driver, that of lib/peer included.
  * Thread:  setup
  * Errors:  -EINVAL, -ERANGE with a text. */
-int port_peers_parse(const struct spw_port_spec *spec, const char *const *known, size_t cnt,
-		     const char *usage, struct port_peers *pp);
+int port_peers_parse(const struct spw_port_spec *spec, const struct spw_port_keys *const *sets,
+		     struct port_peers *pp);
 
 /* Purpose: makes the connections over an open device, and fills in what such a port can do.
  * Shape:   async: called for events of CQs and SRQs, with pp as argument; NULL: not wanted.

@@ -49,14 +49,9 @@ const struct spw_port_driver *port_driver_find(const char *name)
 	return NULL;
 }
 
-uint32_t port_driver_cnt(void)
+const struct spw_port_driver *spw_port_driver(uint32_t idx)
 {
-	return SPW_ARRAY_CNT(driver_table);
-}
-
-const char *port_driver_name(uint32_t idx)
-{
-	return driver_table[idx]->name;
+	return idx < SPW_ARRAY_CNT(driver_table) ? driver_table[idx] : NULL;
 }
 
 /* For messages and the usage; valid in this thread until its next call. */

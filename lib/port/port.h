@@ -25,9 +25,6 @@ extern const struct spw_port_driver port_verbs_driver; /* likewise */
  * Returns: NULL if there is none.
  * Thread:  any */
 const struct spw_port_driver *port_driver_find(const char *name);
-/* The names of this build's drivers. Shape: idx below the count. Thread: any. */
-uint32_t port_driver_cnt(void);
-const char *port_driver_name(uint32_t idx);
 
 /* Purpose: memory for what a driver opens: its own struct of `bytes`, which begins with struct
  *          spw_port (driver, index, queue count and name filled in), and queue_cnt structs of

@@ -32,7 +32,7 @@ static int port_spec_bad(const char *text, size_t pos, const char *what, const c
 
 static const char *port_spec_driver_at(uint32_t idx, const void *arg SPW_UNUSED)
 {
-	return port_driver_name(idx);
+	return spw_port_driver(idx)->name;
 }
 
 /* A name with a slash would leave the folder. */
@@ -62,10 +62,13 @@ static int port_spec_no_driver(const char *text)
 	char word[64], meant[288] = "";
 	const size_t len = SPW_MIN(strcspn(text, ":,"), sizeof(word) - 1);
 	const char *nearest;
+	uint32_t cnt = 0;
 
 	memcpy(word, text, len);
 	word[len] = '\0';
-	nearest = spw_opt_nearest(word, port_driver_cnt(), port_spec_driver_at, NULL);
+	while (spw_port_driver(cnt))
+		cnt++;
+	nearest = spw_opt_nearest(word, cnt, port_spec_driver_at, NULL);
 	if (!strncmp(text, "mlx5_", 5) || port_spec_is_in("/sys/class/infiniband", text))
 		snprintf(meant, sizeof(meant), "; did you mean mlx5:%.200s", text);
 	else if (port_spec_is_in("/sys/class/net", text))

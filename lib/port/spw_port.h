@@ -192,7 +192,8 @@ struct spw_port_rail {
  * of the spw_port_* function of the same name below. */
 struct spw_port_driver {
 	const char *name;
-	const char *usage; /* keys it takes, for messages */
+	const char *about; /* where its frames come from, one clause for spinwire-ports(7) */
+	const struct spw_port_keys *const *keys; /* that it takes; NULL ends them */
 	int (*need)(const struct spw_port_spec *spec,
 		    struct spw_port_need *need_out); /* NULL: none */
 	int (*open)(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
@@ -332,6 +333,10 @@ void spw_port_close(struct spw_port *port);
  * Thread:  any */
 const char *spw_port_drop_name(enum spw_port_drop drop);
 const char *spw_port_err_name(enum spw_port_err err);
+
+/* Returns: driver number idx of this build, NULL after the last.
+ * Thread:  any */
+const struct spw_port_driver *spw_port_driver(uint32_t idx);
 
 /* Purpose: "ethdev, null, ...", for messages.
  * Owner:   static, per thread, until its next call.

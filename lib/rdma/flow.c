@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Flow rules and the RSS QPs behind them (spw_rdma_flow.h): parses the keys, then creates the
- * objects. A new key is also a word of RDMA_FLOW_KEYS and RDMA_FLOW_USAGE, and a row of docs/070.
+ * objects. The table of keys has the text of spinwire-ports(7) too.
  *
  * A rule matches one kind of packet, since a QP hashes one kind: IPv4 or IPv6, with UDP, TCP or
  * neither. A more specific rule has a higher priority, so that "IPv4" does not take the packets
@@ -44,6 +44,30 @@ static uint8_t rss_key[40] = {
 };
 
 /* ---- from keys to rules ---- */
+
+static const struct spw_port_key flow_key[] = {
+	{"flow", "all",
+	 "Every frame that the port lets in; the kernel receives none of them then. It must be "
+	 "written out on an interface that the kernel uses: the default route, an address, or such "
+	 "a bridge, bond or VLAN on top. A function that shares its port (a VF, an SF, one half of "
+	 "a "
+	 "port of a DGX Spark) gets frames to its own MAC address and broadcast; multicast only "
+	 "while the interface is all-multicast (ip link set dev IFACE allmulticast on), other "
+	 "addresses only while it is promiscuous. A physical function alone on its port gets them "
+	 "all. (Read off the drivers of Linux and DPDK, not tried on a card.) RoCE to the port's "
+	 "own address never comes.",
+	 "all, if no other key of this list is given", 0, 0},
+	{"mac", "ADDR", "Destination MAC address. All addresses and the VLAN must match.", NULL, 0,
+	 0},
+	{"vlan", "ID", "VLAN.", NULL, 0, 4094},
+	{"ipv4", "ADDR", "Destination address.", NULL, 0, 0},
+	{"ipv6", "ADDR", "Destination address.", NULL, 0, 0},
+	{"udp", "PORT",
+	 "Destination port. May be repeated, with tcp= up to 16 times: one match is enough.", NULL,
+	 1, 65535},
+	{"tcp", "PORT", "As udp=.", NULL, 1, 65535},
+};
+const struct spw_port_keys rdma_flow_keys = {"mode=eth", flow_key, SPW_ARRAY_CNT(flow_key)};
 
 static int rdma_flow_parse_mac(const char *text, struct rdma_flow_conf *conf)
 {

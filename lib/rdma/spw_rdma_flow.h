@@ -13,10 +13,8 @@
 
 #include "rdma/spw_rdma.h"
 
-/* Keys and their usage line, for spw_port_spec_check_keys. */
-#define RDMA_FLOW_KEYS "flow", "mac", "vlan", "ipv4", "ipv6", "udp", "tcp"
-#define RDMA_FLOW_USAGE \
-	"flow=all or mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (ports may come more than once)"
+/* The keys, for spw_port_spec_check_keys. */
+extern const struct spw_port_keys rdma_flow_keys;
 
 /* Ports in udp= and tcp= together; each is up to two rules, IPv4 and IPv6. */
 #define RDMA_FLOW_PORT_MAX 16u

@@ -24,18 +24,28 @@
 #include "plat/spw_netdev.h"
 #include "port/ethdev/ethdev.h"
 
-#define MTU_DFLT  1500u
 #define MTU_MAX   9978u /* the largest jumbo frame that common NICs take */
 #define L2_ROOM   26u   /* Ethernet header, two VLAN tags, FCS */
 #define BUF_MIN   2048u /* many NICs take their buffer size in KiB, rounded down */
 #define RING_DFLT 1024u
 
-static const char *const own_key[] = {"flow", "mtu", "promisc", "stamps"};
+static const struct spw_port_key own_key[] = {
+	{"flow", "all",
+	 "Needed for an interface that the kernel uses, which then receives nothing: the default "
+	 "route, an address, or such a bridge, bond or VLAN on top.",
+	 NULL, 0, 0},
+	{"mtu", "BYTES", "The longest IP packet that slots must hold; set where the PMD can.",
+	 "1500", 68, MTU_MAX},
+	{"promisc", "0|1", "Whether frames to other addresses are received.", "1", 0, 1},
+	{"stamps", "0|1", "Whether the NIC's receive timestamps are used, where it has them.", "1",
+	 0, 1},
+};
+const struct spw_port_keys ethdev_keys = {NULL, own_key, SPW_ARRAY_CNT(own_key)};
 
 static bool ethdev_is_own_key(const char *key)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(own_key); i++)
-		if (!strcmp(own_key[i], key))
+		if (!strcmp(own_key[i].name, key))
 			return true;
 	return false;
 }
@@ -279,9 +289,9 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 	if (rc)
 		return spw_err(-rc, "rte_eth_dev_info_get: %s", rte_strerror(-rc));
 	ep->device = info.device;
-	rc = spw_port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, &mtu);
-	rc = rc ? rc : spw_port_spec_u64(spec, "stamps", 1, 0, 1, &stamps);
-	rc = rc ? rc : spw_port_spec_u64(spec, "promisc", 1, 0, 1, &promisc);
+	rc = spw_port_spec_number(spec, &ethdev_keys, "mtu", &mtu);
+	rc = rc ? rc : spw_port_spec_number(spec, &ethdev_keys, "stamps", &stamps);
+	rc = rc ? rc : spw_port_spec_number(spec, &ethdev_keys, "promisc", &promisc);
 	rc = rc ? rc : ethdev_check_use(spec, &info);
 	rc = rc ? rc : ethdev_adopt(ep);
 	if (rc)

@@ -33,6 +33,9 @@ struct ethdev_fact {
 	const char *source;
 };
 
+/* Its own keys (dev.c); all others are the PMD's. */
+extern const struct spw_port_keys ethdev_keys;
+
 struct ethdev_port;
 
 struct ethdev_queue {

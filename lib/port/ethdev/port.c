@@ -308,7 +308,10 @@ static int ethdev_stop(struct spw_port *port)
 
 const struct spw_port_driver port_ethdev_driver = {
 	.name = "ethdev",
-	.usage = "flow=all, mtu=BYTES, promisc=0|1, stamps=0|1, and the keys of the PMD",
+	.about = "any port of DPDK: a NIC by its PCI address, as ethdev:0000:01:00.0, or a virtual "
+		 "device by the name of its PMD, as ethdev:net_memif0,role=server,socket=PATH. "
+		 "Keys that are not below are the PMD's",
+	.keys = (const struct spw_port_keys *const[]){&ethdev_keys, NULL},
 	.need = ethdev_need,
 	.open = ethdev_open,
 	.region_attach = ethdev_region_attach,

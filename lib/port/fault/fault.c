@@ -36,10 +36,21 @@
 #include "time/spw_time.h"
 
 #define FAULT_KEY "fault_"
-#define FAULT_USAGE                                                                              \
-	"fault_do=rx_hold|rx_spin|refill_hold|refill_spin|tx_spin|tx_refuse, fault_for_us=N, "   \
-	"fault_every_us=N, fault_count=N (0: no end), fault_log=FILE, and the keys of the port " \
-	"behind it"
+
+static const struct spw_port_key fault_key[] = {
+	{"fault_do", "KIND",
+	 "rx_hold: polls return nothing. rx_spin, refill_spin, tx_spin: one receive, release or "
+	 "transmit burst takes so long. refill_hold: released slots are held back. tx_refuse: "
+	 "transmit bursts take nothing. Must be given.",
+	 NULL, 0, 0},
+	{"fault_for_us", "US", "How long a fault lasts.", "1000", 1, 60000000},
+	{"fault_every_us", "US", "From the begin of one fault to the next.", "100000", 1,
+	 3600000000},
+	{"fault_count", "N", "How many there are; 0: no end.", "0", 0, UINT64_MAX / 2},
+	{"fault_log", "FILE", "The moments at which each fault was active.", NULL, 0, 0},
+};
+static const struct spw_port_keys fault_keys = {NULL, fault_key, SPW_ARRAY_CNT(fault_key)};
+static const struct spw_port_keys *const fault_sets[] = {&fault_keys, NULL};
 
 /* One kind of fault for each port; several are several ports, or runs. */
 struct fault_port {
@@ -168,12 +179,13 @@ static int fault_inner_spec(const struct spw_port_spec *spec, struct spw_port_sp
 	size_t n = (size_t)snprintf(text, sizeof(text), "%s%s", spec->device,
 				    strchr(spec->device, ':') ? "" : ":");
 	const char *sep = n && text[n - 1] == ':' ? "" : ",";
+	char keys[200];
 
 	if (!spec->device[0])
 		return spw_err(EINVAL,
 			       "the port behind it is missing: fault:null,... or "
-			       "fault:DRIVER:DEVICE,...; it takes %s",
-			       FAULT_USAGE);
+			       "fault:DRIVER:DEVICE,...; its own keys are %s",
+			       spw_port_keys_text(fault_sets, keys, sizeof(keys)));
 	for (uint32_t i = 0; i < spec->arg_cnt && n < sizeof(text); i++) {
 		if (fault_is_own_key(spw_port_spec_key(spec, i)))
 			continue;
@@ -187,35 +199,32 @@ static int fault_inner_spec(const struct spw_port_spec *spec, struct spw_port_sp
 /* The log is tried here, so that a run is not lost to a folder that is not there. */
 static int fault_own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 {
-	static const char *const known[] = {"fault_do", "fault_for_us", "fault_every_us",
-					    "fault_count", "fault_log"};
 	const char *kind = spw_port_spec_find(spec, "fault_do"),
 		   *log = spw_port_spec_find(spec, "fault_log");
-	int rc = 0;
+	struct spw_port_spec own = *spec;
+	int rc;
 
-	for (uint32_t i = 0; i < spec->arg_cnt; i++) {
-		const char *key = spw_port_spec_key(spec, i);
-		size_t k = 0;
-
-		while (k < SPW_ARRAY_CNT(known) && strcmp(key, known[k]))
-			k++;
-		if (fault_is_own_key(key) && k == SPW_ARRAY_CNT(known))
-			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key,
-				       FAULT_USAGE);
-	}
+	own.arg_cnt = 0;
+	for (uint32_t i = 0; i < spec->arg_cnt; i++)
+		if (fault_is_own_key(spw_port_spec_key(spec, i)))
+			own.arg[own.arg_cnt++] = spec->arg[i];
+	rc = spw_port_spec_check_keys(&own, fault_sets);
+	if (rc)
+		return rc;
 	for (fp->kind = 0; kind && fp->kind < FAULT_CNT && strcmp(kind, kind_word[fp->kind].name);)
 		fp->kind++;
 	if (!kind || fp->kind == FAULT_CNT)
-		return spw_err(EINVAL, "fault_do=%s is no fault; it takes %s", kind ? kind : "",
-			       FAULT_USAGE);
+		return spw_err(EINVAL,
+			       "fault_do=%s is no fault; use rx_hold, rx_spin, refill_hold, "
+			       "refill_spin, tx_spin or tx_refuse",
+			       kind ? kind : "");
 	snprintf(fp->log, sizeof(fp->log), "%s", log ? log : "");
 	rc = spw_file_try(fp->log);
 	if (rc)
 		return spw_err_ctx(rc, "fault_log");
-	rc = spw_port_spec_u64(spec, "fault_for_us", 1000, 1, 60000000, &fp->for_us);
-	rc = rc ? rc
-		: spw_port_spec_u64(spec, "fault_every_us", 100000, 1, 3600000000, &fp->every_us);
-	rc = rc ? rc : spw_port_spec_u64(spec, "fault_count", 0, 0, UINT64_MAX / 2, &fp->count);
+	rc = spw_port_spec_number(spec, &fault_keys, "fault_for_us", &fp->for_us);
+	rc = rc ? rc : spw_port_spec_number(spec, &fault_keys, "fault_every_us", &fp->every_us);
+	rc = rc ? rc : spw_port_spec_number(spec, &fault_keys, "fault_count", &fp->count);
 	if (!rc && fp->every_us <= fp->for_us)
 		rc = spw_err(EINVAL, "fault_every_us must be more than fault_for_us");
 	return rc;
@@ -407,7 +416,10 @@ static int fault_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint
 
 const struct spw_port_driver port_fault_driver = {
 	.name = "fault",
-	.usage = FAULT_USAGE,
+	.about = "any other port, with faults injected on a schedule, as "
+		 "fault:null,rate=100k,fault_do=rx_hold. Keys that are not below are those of "
+		 "the port behind it",
+	.keys = fault_sets,
 	.need = fault_need,
 	.open = fault_open,
 	.region_attach = fault_region_attach,

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * mlx5: NVIDIA NICs by direct verbs. Chooses the mode; each mode is a driver of its own behind the
- * one name, and its open puts its own table into the port. Their keys: eth/port.c, and for mode=rc
- * peer/conf.c, which all RDMA drivers share. need is asked before EAL starts, so it looks at the
- * text alone. A build without mlx5dv has no such driver (port.c).
+ * one name, and its open puts its own table into the port. Their keys: eth/port.c, rc/port.c, and
+ * what all RDMA drivers share in rdma/flow.c and peer/conf.c. need is asked before EAL starts, so
+ * it looks at the text alone. A build without mlx5dv has no such driver (port.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -32,10 +32,14 @@ static int mlx5_need(const struct spw_port_spec *spec, struct spw_port_need *nee
 	return 0;
 }
 
+static const struct spw_port_keys *const mlx5_sets[] = {&mlx5_eth_keys, &rdma_flow_keys,
+							&mlx5_rc_keys, &spw_peer_keys, NULL};
+
 const struct spw_port_driver port_mlx5_driver = {
 	.name = "mlx5",
-	.usage = "mode=eth|rc; mode=eth: mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
-		 "; mode=rc: gid=, listen=, connect=, peers=, op=, secret= and more",
+	.about = "a ConnectX or BlueField NIC by direct verbs, as mlx5:mlx5_0 (ibv_devices lists "
+		 "them)",
+	.keys = mlx5_sets,
 	.need = mlx5_need,
 	.open = mlx5_open,
 };

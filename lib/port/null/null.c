@@ -30,10 +30,6 @@
 #include "port/port.h"
 #include "time/spw_time.h"
 
-#define NULL_USAGE                                                                    \
-	"size=BYTES (46 .. 65535), rate=FRAMES/S (0: as fast as polled), "            \
-	"rate_to=FRAMES/S in ramp_s=SECONDS (1 .. 86400), count=FRAMES (0: no end), " \
-	"pattern=udp|crc, flows=N, bad=REASON, bad_every=N, stamps=0|1"
 #define NULL_RING_DFLT 1024u
 
 struct null_queue {
@@ -210,23 +206,45 @@ static struct null_port *null_of(struct spw_port *port)
 	return spw_container_of(port, struct null_port, base);
 }
 
+static const struct spw_port_key null_key[] = {
+	{"size", "BYTES", "Length of a frame without FCS.", "64", NULL_HEADER_BYTES + 4, 65535},
+	{"rate", "FRAMES/S", "Rate of each queue; 0: as fast as it is polled.", "0", 0, 1000000000},
+	{"rate_to", "FRAMES/S", "The rate that it has reached after ramp_s=.", "that of rate=", 0,
+	 1000000000},
+	{"ramp_s", "SECONDS", "How long the rate takes from rate= to rate_to=.",
+	 "none: the rate is constant", 1, 86400},
+	{"count", "FRAMES", "How many frames each queue makes; 0: no end.", "0", 0, UINT64_MAX / 2},
+	{"pattern", "udp|crc", "UDP frames, or such with a CRC-32C for --handler crc32c.", "udp", 0,
+	 0},
+	{"flows", "N", "Flows, a power of 2, by UDP source port.", "1024", 1, 32768},
+	{"bad", "REASON",
+	 "What is wrong with one frame of bad_every=: none, short_frame, not_ipv4, ip_length, "
+	 "not_udp, udp_length or checksum.",
+	 "none", 0, 0},
+	{"bad_every", "N", "One frame of so many is bad.", "100", 1, UINT64_MAX / 2},
+	{"stamps", "0|1", "1: frames have stamps, as those of a NIC.", "0", 0, 1},
+};
+static const struct spw_port_keys null_keys = {NULL, null_key, SPW_ARRAY_CNT(null_key)};
+static const struct spw_port_keys *const null_sets[] = {&null_keys, NULL};
+
 /* Keys that exclude each other are found here, at open, and not only when a queue is set up. */
 static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
 {
-	static const char *const keys[] = {"size",    "rate",  "rate_to", "ramp_s",    "count",
-					   "pattern", "flows", "bad",     "bad_every", "stamps"};
 	const char *pattern = spw_port_spec_find(spec, "pattern");
 	const char *bad = spw_port_spec_find(spec, "bad");
-	int rc = spw_port_spec_check_keys(spec, keys, SPW_ARRAY_CNT(keys), NULL_USAGE);
+	const struct {
+		const char *name;
+		uint64_t *value;
+	} number[] = {{"size", &np->size},           {"rate", &np->rate},
+		      {"rate_to", &np->rate_to},     {"ramp_s", &np->ramp_s},
+		      {"count", &np->count},         {"flows", &np->flows},
+		      {"bad_every", &np->bad_every}, {"stamps", &np->stamps}};
+	int rc = spw_port_spec_check_keys(spec, null_sets);
 
-	rc = rc ? rc : spw_port_spec_u64(spec, "size", 64, NULL_HEADER_BYTES + 4, 65535, &np->size);
-	rc = rc ? rc : spw_port_spec_u64(spec, "rate", 0, 0, 1000000000, &np->rate);
-	rc = rc ? rc : spw_port_spec_u64(spec, "rate_to", np->rate, 0, 1000000000, &np->rate_to);
-	rc = rc ? rc : spw_port_spec_u64(spec, "ramp_s", 0, 1, 86400, &np->ramp_s);
-	rc = rc ? rc : spw_port_spec_u64(spec, "count", 0, 0, UINT64_MAX / 2, &np->count);
-	rc = rc ? rc : spw_port_spec_u64(spec, "flows", 1024, 1, 32768, &np->flows);
-	rc = rc ? rc : spw_port_spec_u64(spec, "bad_every", 100, 1, UINT64_MAX / 2, &np->bad_every);
-	rc = rc ? rc : spw_port_spec_u64(spec, "stamps", 0, 0, 1, &np->stamps);
+	for (uint32_t i = 0; !rc && i < SPW_ARRAY_CNT(number); i++)
+		rc = spw_port_spec_number(spec, &null_keys, number[i].name, number[i].value);
+	if (!spw_port_spec_find(spec, "rate_to"))
+		np->rate_to = np->rate;
 	rc = rc || !pattern ? rc : null_pattern_parse(pattern, &np->pattern);
 	rc = rc || !bad ? rc : null_bad_parse(bad, &np->bad);
 	if (!rc && (!np->rate_to != !np->rate || (np->rate_to != np->rate) != (np->ramp_s > 0)))
@@ -422,7 +440,9 @@ static int null_pair_clock(struct spw_port *port SPW_UNUSED, uint64_t *nic_ticks
 
 const struct spw_port_driver port_null_driver = {
 	.name = "null",
-	.usage = NULL_USAGE,
+	.about = "a synthetic source and sink, for a machine without a NIC, as "
+		 "null:rate=100k",
+	.keys = null_sets,
 	.open = null_open,
 	.queue_setup = null_queue_setup,
 	.start = null_start,

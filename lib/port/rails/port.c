@@ -428,7 +428,10 @@ static void rails_slots(struct spw_port *port, uint16_t queue, struct spw_port_s
 
 const struct spw_port_driver port_rails_driver = {
 	.name = "rails",
-	.usage = RAILS_USAGE,
+	.about = "one stream over two to four ports of this process, as "
+		 "rails:mlx5:mlx5_0,mode=eth+mlx5:mlx5_1,mode=eth. Each is a whole specification "
+		 "with its own keys, and has no + in it",
+	.keys = rails_sets,
 	.need = rails_need,
 	.open = rails_open,
 	.region_attach = rails_region_attach,

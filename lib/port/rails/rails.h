@@ -103,10 +103,8 @@ SPW_INLINE uint32_t rails_mask(const struct rails_queue *q, const struct spw_des
 
 /* ---- spec.c ---- */
 
-#define RAILS_USAGE                                                                \
-	"rails:PORT+PORT..., 2 to 4 ports, with rails_order=flow|stream|none, "    \
-	"rails_spread=flow|frame, rails_window=FRAMES (2 .. 4096, a power of 2), " \
-	"rails_wait_us=N"
+#define RAILS_FORM "rails:PORT+PORT..., 2 to 4 ports"
+extern const struct spw_port_keys *const rails_sets[];
 
 /* Purpose: splits a specification into those of its rails, and reads the keys of rails itself.
  * Thread:  any

@@ -18,17 +18,32 @@
 #include "base/spw_err.h"
 #include "port/rails/rails.h"
 
-#define WINDOW_DFLT  512u
-#define WAIT_US_DFLT 1000u
+static const struct spw_port_key rails_key[] = {
+	{"rails_order", "flow|stream|none",
+	 "flow: each flow's order is restored, by the generator's sequence number. stream: the "
+	 "order of all frames of a sender, which spinwire-gen --stream yes numbers; one queue. "
+	 "none: frames are lent as they come; the only order that works with memory that the CPU "
+	 "cannot read.",
+	 "flow", 0, 0},
+	{"rails_spread", "flow|frame",
+	 "What a source sends goes by flow, in 64 buckets, or over the rails in turn, past those "
+	 "that are full. Give both ends the same.",
+	 "flow, and frame with rails_order=stream", 0, 0},
+	{"rails_window", "N",
+	 "Numbers of one flow (or stream) that may be out of order, a power of 2.", "512", 2,
+	 RAILS_WINDOW_MAX},
+	{"rails_wait_us", "US", "How long a number is waited for, from the frame behind it on.",
+	 "1000", 1, 10000000},
+};
+static const struct spw_port_keys rails_keys = {NULL, rails_key, SPW_ARRAY_CNT(rails_key)};
+const struct spw_port_keys *const rails_sets[] = {&rails_keys, NULL};
 
 /* Own keys are checked through a specification of the driver null, which has keys only. */
 static int rails_own_keys(const struct spw_port_spec *own, struct rails_conf *conf)
 {
-	static const char *const known[] = {"rails_order", "rails_spread", "rails_window",
-					    "rails_wait_us"};
 	const char *order = spw_port_spec_find(own, "rails_order"),
 		   *spread = spw_port_spec_find(own, "rails_spread");
-	int rc = spw_port_spec_check_keys(own, known, SPW_ARRAY_CNT(known), RAILS_USAGE);
+	int rc = spw_port_spec_check_keys(own, rails_sets);
 
 	conf->order = !order || !strcmp(order, "flow") ? RAILS_ORDER_FLOW
 		      : !strcmp(order, "stream")       ? RAILS_ORDER_STREAM
@@ -38,12 +53,8 @@ static int rails_own_keys(const struct spw_port_spec *own, struct rails_conf *co
 	conf->by_frame = spread ? !strcmp(spread, "frame") : conf->order == RAILS_ORDER_STREAM;
 	if (!rc && spread && !conf->by_frame && strcmp(spread, "flow"))
 		rc = spw_err(EINVAL, "rails_spread=%s: use flow or frame", spread);
-	rc = rc ? rc
-		: spw_port_spec_u64(own, "rails_window", WINDOW_DFLT, 2, RAILS_WINDOW_MAX,
-				    &conf->window);
-	rc = rc ? rc
-		: spw_port_spec_u64(own, "rails_wait_us", WAIT_US_DFLT, 1, 10000000,
-				    &conf->wait_us);
+	rc = rc ? rc : spw_port_spec_number(own, &rails_keys, "rails_window", &conf->window);
+	rc = rc ? rc : spw_port_spec_number(own, &rails_keys, "rails_wait_us", &conf->wait_us);
 	if (!rc && !SPW_IS_POW2(conf->window))
 		rc = spw_err(EINVAL, "rails_window=%u is no power of 2", (unsigned)conf->window);
 	return rc;
@@ -70,7 +81,7 @@ static int rails_parse_rail(const char *text, size_t len, char *own, struct spw_
 				  text + at, n, ",");
 	}
 	if (!rail[0])
-		return spw_err(EINVAL, "a rail is empty; use %s", RAILS_USAGE);
+		return spw_err(EINVAL, "a rail is empty; use " RAILS_FORM);
 	if (!strncmp(rail, "rails:", strlen("rails:")))
 		return spw_err(EINVAL, "a rail cannot be made of rails; name all ports in one");
 	return spw_port_spec_parse(rail, rail_out);
@@ -80,7 +91,7 @@ static int rails_check_count(uint32_t cnt)
 {
 	if (spw_in_range(cnt, 2, SPW_PORT_RAIL_MAX))
 		return 0;
-	return spw_err(EINVAL, "%u rail%s: use %s", cnt, cnt == 1 ? "" : "s", RAILS_USAGE);
+	return spw_err(EINVAL, "%u rail%s: use " RAILS_FORM, cnt, cnt == 1 ? "" : "s");
 }
 
 /* conf_out->rail[] is complete only if this succeeds. */

@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "peer/spw_peer_conf.h"
 #include "port/port.h"
 #include "port/verbs/verbs.h"
-#include "rdma/spw_rdma.h"
+#include "rdma/spw_rdma_flow.h"
 
 static int verbs_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		      struct spw_port **port_out)
@@ -36,10 +37,13 @@ static int verbs_need(const struct spw_port_spec *spec, struct spw_port_need *ne
 	return 0;
 }
 
+static const struct spw_port_keys *const verbs_sets[] = {&verbs_eth_keys, &rdma_flow_keys,
+							 &verbs_rc_keys, &spw_peer_keys, NULL};
+
 const struct spw_port_driver port_verbs_driver = {
 	.name = "verbs",
-	.usage = "mode=eth|rc; mode=eth: port=, mtu=, poll=, flow rules; mode=rc: port=, gid=, "
-		 "listen=, connect=, peers=, op=, secret= and more",
+	.about = "any RDMA device by plain verbs, as verbs:rxe0 (ibv_devices lists them)",
+	.keys = verbs_sets,
 	.need = verbs_need,
 	.open = verbs_open,
 };

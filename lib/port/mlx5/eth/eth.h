@@ -78,6 +78,7 @@ SPW_INLINE struct mlx5_eth_port *mlx5_eth_of(struct spw_port *port)
 /* ---- eth/port.c ---- */
 
 extern const struct spw_port_driver mlx5_eth_driver;
+extern const struct spw_port_keys mlx5_eth_keys;
 
 /* Purpose: as spw_port_driver.open, for mode=eth. */
 int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,

@@ -13,8 +13,8 @@
  *   start   WQ to RDY, QP to RTS, receives posted ─► flow rules
  *   stop    flow rules ─► sends complete ─► WQ, QP to RESET ─► what arrived counted, slots returned
  *
- * A new key is a word of `known` and of USAGE, a line of mlx5_eth_check_spec, a word of the usage
- * in mlx5/port.c, and a row of docs/070; keys of flow rules are in rdma/flow.c, for all drivers.
+ * A new key is a row of the table, which spinwire-ports(7) is made of too, and a line of
+ * mlx5_eth_check_spec; keys of flow rules are in rdma/flow.c, for all drivers.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,14 @@
 #include "base/spw_log.h"
 #include "port/mlx5/eth/eth.h"
 
-#define USAGE "mode=eth, mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
+static const struct spw_port_key mlx5_eth_key[] = {
+	{"mode", "eth", "Raw Ethernet: frames of the flow rules below.", "eth", 0, 0},
+	PORT_ETH_KEY_MTU,
+	{"tx_inline", "0|18", "Bytes of a frame's head inside the send WQE.", "what the card needs",
+	 0, 0},
+};
+const struct spw_port_keys mlx5_eth_keys = {"mode=eth", mlx5_eth_key, SPW_ARRAY_CNT(mlx5_eth_key)};
+static const struct spw_port_keys *const mlx5_eth_sets[] = {&mlx5_eth_keys, &rdma_flow_keys, NULL};
 
 /* ---- open ---- */
 
@@ -55,10 +62,9 @@ static void mlx5_eth_choose_inline(const struct spw_port_spec *spec, struct mlx5
 static int mlx5_eth_check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep,
 			       uint64_t *mtu_out)
 {
-	static const char *const known[] = {"mode", "mtu", "tx_inline", RDMA_FLOW_KEYS};
-	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
+	int rc = spw_port_spec_check_keys(spec, mlx5_eth_sets);
 
-	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, PORT_ETH_MTU_MAX, mtu_out);
+	rc = rc ? rc : spw_port_spec_number(spec, &mlx5_eth_keys, "mtu", mtu_out);
 	rc = rc ? rc : mlx5_eth_check_inline(spec);
 	rc = rc ? rc : rdma_flow_parse(spec, &ep->eth.flow);
 	if (!rc && !spec->device[0])
@@ -342,7 +348,7 @@ static void mlx5_eth_slots(struct spw_port *port, uint16_t queue, struct spw_por
 
 const struct spw_port_driver mlx5_eth_driver = {
 	.name = "mlx5",
-	.usage = USAGE,
+	.keys = mlx5_eth_sets,
 	.open = mlx5_eth_open,
 	.region_attach = port_eth_region_attach,
 	.queue_setup = mlx5_eth_queue_setup,

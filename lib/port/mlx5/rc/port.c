@@ -32,14 +32,20 @@
 #define SQ_LIMIT_THROUGHPUT 512u
 #define SQ_LIMIT_MIN        64u
 #define SQ_LIMIT_MAX        4096u
-#define USAGE               "mode=rc, gid=INDEX, " SPW_PEER_USAGE
+
+static const struct spw_port_key mlx5_rc_key[] = {
+	{"mode", "rc", "Reliable connections: messages of 1 byte to 64 MiB between peers.", NULL, 0,
+	 0},
+	PORT_PEERS_KEY_GID,
+};
+const struct spw_port_keys mlx5_rc_keys = {"mode=rc", mlx5_rc_key, SPW_ARRAY_CNT(mlx5_rc_key)};
+static const struct spw_port_keys *const mlx5_rc_sets[] = {&mlx5_rc_keys, &spw_peer_keys, NULL};
 
 /* ---- open ---- */
 
 static int mlx5_rc_check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 {
-	static const char *const known[] = {"mode", "gid", SPW_PEER_KEYS};
-	int rc = port_peers_parse(spec, known, SPW_ARRAY_CNT(known), USAGE, &rp->peers);
+	int rc = port_peers_parse(spec, mlx5_rc_sets, &rp->peers);
 
 	if (!rc && !spec->device[0])
 		rc = spw_err(EINVAL, "no device: use mlx5:mlx5_0,mode=rc,listen=ADDR:PORT "
@@ -300,7 +306,7 @@ static int mlx5_rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, ui
 
 const struct spw_port_driver port_mlx5_rc_driver = {
 	.name = "mlx5",
-	.usage = USAGE,
+	.keys = mlx5_rc_sets,
 	.open = mlx5_rc_open,
 	.region_attach = port_peers_region_attach,
 	.queue_setup = mlx5_rc_queue_setup,

@@ -84,6 +84,7 @@ SPW_INLINE struct spw_peer *mlx5_rc_conn_peer(const struct mlx5_rc_queue_ctl *rq
 
 /* rc/port.c: chosen by mode=rc. */
 extern const struct spw_port_driver port_mlx5_rc_driver;
+extern const struct spw_port_keys mlx5_rc_keys;
 
 /* ---- rc/obj.c: objects to memory ---- */
 

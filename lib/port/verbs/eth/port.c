@@ -83,17 +83,28 @@ static int verbs_eth_choose_poll(const struct spw_port_spec *spec, struct verbs_
 	return 0;
 }
 
+static const struct spw_port_key verbs_eth_key[] = {
+	{"mode", "eth", "Raw Ethernet: frames of the flow rules, which are those of mlx5.", "eth",
+	 0, 0},
+	VERBS_KEY_PORT,
+	PORT_ETH_KEY_MTU,
+	{"poll", "plain|extended",
+	 "ibv_poll_cq without stamps, or ibv_start_poll, where each frame has its NIC timestamp.",
+	 "extended, where the device has it", 0, 0},
+};
+const struct spw_port_keys verbs_eth_keys = {"mode=eth", verbs_eth_key,
+					     SPW_ARRAY_CNT(verbs_eth_key)};
+static const struct spw_port_keys *const verbs_eth_sets[] = {&verbs_eth_keys, &rdma_flow_keys,
+							     NULL};
+
 /* Text first, as far as it can be checked without the device. */
 static int verbs_eth_open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep)
 {
-	static const char *const known[] = {"mode", "port", "mtu", "poll", RDMA_FLOW_KEYS};
 	uint64_t port_num, mtu = 0;
-	int rc = spw_port_spec_check_keys(
-		spec, known, SPW_ARRAY_CNT(known),
-		"mode=eth, port=N, mtu=BYTES, poll=plain|extended, " RDMA_FLOW_USAGE);
+	int rc = spw_port_spec_check_keys(spec, verbs_eth_sets);
 
-	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, PORT_ETH_MTU_MAX, &mtu);
-	rc = rc ? rc : spw_port_spec_u64(spec, "port", 1, 1, 255, &port_num);
+	rc = rc ? rc : spw_port_spec_number(spec, &verbs_eth_keys, "mtu", &mtu);
+	rc = rc ? rc : spw_port_spec_number(spec, &verbs_eth_keys, "port", &port_num);
 	rc = rc ? rc : rdma_flow_parse(spec, &ep->eth.flow);
 	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &ep->dev);
 	rc = rc ? rc : port_eth_open(&ep->dev, mtu, &ep->eth);

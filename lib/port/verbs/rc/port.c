@@ -19,7 +19,14 @@
 #include "port/verbs/verbs.h"
 #include "port/verbs/rc/rc.h"
 
-#define USAGE "mode=rc, port=N, gid=INDEX, " SPW_PEER_USAGE
+static const struct spw_port_key verbs_rc_key[] = {
+	{"mode", "rc", "Reliable connections, as those of mlx5: either end can be either driver.",
+	 NULL, 0, 0},
+	VERBS_KEY_PORT,
+	PORT_PEERS_KEY_GID,
+};
+const struct spw_port_keys verbs_rc_keys = {"mode=rc", verbs_rc_key, SPW_ARRAY_CNT(verbs_rc_key)};
+static const struct spw_port_keys *const verbs_rc_sets[] = {&verbs_rc_keys, &spw_peer_keys, NULL};
 
 static struct verbs_rc_port *verbs_rc_of(struct spw_port *port)
 {
@@ -61,11 +68,10 @@ static void verbs_rc_close(struct spw_port *port)
 /* Text first, as far as it can be checked without the device. */
 static int verbs_rc_open_all(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
 {
-	static const char *const known[] = {"mode", "port", "gid", SPW_PEER_KEYS};
 	uint64_t port_num;
-	int rc = port_peers_parse(spec, known, SPW_ARRAY_CNT(known), USAGE, &vp->peers);
+	int rc = port_peers_parse(spec, verbs_rc_sets, &vp->peers);
 
-	rc = rc ? rc : spw_port_spec_u64(spec, "port", 1, 1, 255, &port_num);
+	rc = rc ? rc : spw_port_spec_number(spec, &verbs_rc_keys, "port", &port_num);
 	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &vp->dev);
 	rc = rc ? rc : rdma_dev_check_link(&vp->dev);
 	return rc ? rc : port_peers_open(spec, &vp->dev, NULL, &vp->peers);
