@@ -172,7 +172,7 @@ static const struct spw_opt table[] = {
 	{.name = "port",
 	 .section = "path",
 	 WHOLE(conf_port_spec_set, "SPEC"),
-	 .help = "where to send, as spinwire's --port"},
+	 .help = "where to send: DRIVER:DEVICE[,key=value]..., see spinwire-ports(7)"},
 	{.name = "src-mac",
 	 .section = "path",
 	 FIELD(frame.src_mac),
@@ -389,7 +389,7 @@ const struct spw_opt_program *gen_conf_program(void)
 		.notes = notes,
 		.status = status,
 		.example = example,
-		.see = "spinwire(1), spinwire-run(1), spinwire-profile(1)"};
+		.see = "spinwire(1), spinwire-ports(7), spinwire-run(1), spinwire-profile(1)"};
 
 	snprintf(notes, sizeof(notes), "\nport drivers: %s", spw_port_driver_names());
 	return &program;

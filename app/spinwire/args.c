@@ -104,10 +104,11 @@ const struct spw_opt_program *app_args_program(void)
 			 "cores.\n",
 		.status = status,
 		.example = example,
-		.see = "spinwire-gen(1), spinwire-run(1), spinwire-top(1), spinwire-doctor(1), "
-		       "with-softhca(1)",
+		.see = "spinwire-ports(7), spinwire-gen(1), spinwire-run(1), spinwire-top(1), "
+		       "spinwire-doctor(1), with-softhca(1)",
 		.version = version,
-		.notes = notes};
+		.notes = notes,
+		.ports = app_opt_ports};
 
 	snprintf(version, sizeof(version), "%s, %s", SPW_VERSION, rte_version());
 	snprintf(notes, sizeof(notes), "\nport drivers: %s", spw_port_driver_names());

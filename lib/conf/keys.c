@@ -87,8 +87,8 @@ int conf_cores_add(void *field, const char *text)
 const struct spw_opt conf_table[] = {
 	{PORT_FIELD(spec_text), .key = "spec", .name = "port", .value = "SPEC",
 	 .kind = SPW_OPT_TEXT, .min = 1, .max = 511, .dflt = "",
-	 .help = "where frames come from: DRIVER:DEVICE[,key=value]...; the option may be "
-		 "repeated"},
+	 .help = "where frames come from: DRIVER:DEVICE[,key=value]..., see spinwire-ports(7); "
+		 "the option may be repeated"},
 	{PORT_FIELD(queues), .key = "queues", .name = "queues", .kind = SPW_OPT_NUMBER, .min = 1,
 	 .max = SPW_PORT_QUEUE_MAX, .dflt = "1",
 	 .help = "receive queues of the port, one lcore each"},

@@ -23,8 +23,8 @@ static const struct {
 } ask_list[] = {
 	{"--help", SPW_OPT_HELP},         {"-h", SPW_OPT_HELP},
 	{"--help-all", SPW_OPT_HELP_ALL}, {"--version", SPW_OPT_VERSION},
-	{"--help-man", SPW_OPT_MAN},      {"--help-bash", SPW_OPT_BASH},
-	{"--help-zsh", SPW_OPT_ZSH},
+	{"--help-man", SPW_OPT_MAN},      {"--help-man-ports", SPW_OPT_MAN_PORTS},
+	{"--help-bash", SPW_OPT_BASH},    {"--help-zsh", SPW_OPT_ZSH},
 };
 
 /* Questions are the same in every program, so they stand in no program's table. */

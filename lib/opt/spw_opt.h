@@ -14,6 +14,8 @@
 #ifndef SPW_OPT_H
 #define SPW_OPT_H
 
+#include <stdio.h>
+
 #include "base/spw_types.h"
 
 #ifdef __cplusplus
@@ -137,15 +139,17 @@ struct spw_opt_program {
 	const struct spw_opt_pair *example; /* name: the command; NULL name ends it */
 	const char *see;                    /* "spinwire(1), spinwire-gen(1)" */
 	const char *version;                /* what stands behind the name; NULL: SPW_VERSION */
+	void (*ports)(FILE *out);           /* writes spinwire-ports(7); NULL: not this program */
 };
 
-/* What a command line asks in place of a run. The last three are hidden: the build asks them. */
+/* What a command line asks in place of a run. From MAN on they are hidden: the build asks them. */
 enum spw_opt_ask {
 	SPW_OPT_RUN,
 	SPW_OPT_HELP,
 	SPW_OPT_HELP_ALL,
 	SPW_OPT_VERSION,
 	SPW_OPT_MAN,
+	SPW_OPT_MAN_PORTS,
 	SPW_OPT_BASH,
 	SPW_OPT_ZSH
 };

@@ -6,6 +6,7 @@
  *
  *    app_opt_split    words before "--": questions are answered there too, own options refused
  *    app_opt_answer   the question, by number (enum spw_opt_ask)
+ *    app_opt_begins   where a section begins, for every format
  *
  * app_opt_man.c and app_opt_complete.c make the other formats from the same table, so help never
  * differs between them.
@@ -89,17 +90,23 @@ static void usage_print(FILE *out, const struct spw_opt_program *program)
 	}
 }
 
+bool app_opt_begins(const struct spw_opt_program *program, uint32_t idx)
+{
+	const char *own = program->opt[idx].section;
+	const char *before = idx ? program->opt[idx - 1].section : NULL;
+
+	return !idx || (own != before && (!own || !before || strcmp(own, before)));
+}
+
 /* all: the range and the default of each option, and headings of sections. */
 static void options_print(FILE *out, const struct spw_opt_program *program, bool all)
 {
-	const char *section = NULL;
-
 	for (uint32_t i = 0; i < program->opt_cnt; i++) {
 		const struct spw_opt *opt = &program->opt[i];
 		char left[80], text[512];
 
-		if (all && opt->section && (!section || strcmp(section, opt->section)))
-			fprintf(out, "%s%s:\n", i ? "\n" : "", section = opt->section);
+		if (all && opt->section && app_opt_begins(program, i))
+			fprintf(out, "%s%s:\n", i ? "\n" : "", opt->section);
 		snprintf(left, sizeof(left), "--%s %s", opt->name, app_opt_value(opt));
 		snprintf(text, sizeof(text), "%s", opt->help);
 		if (all)
@@ -108,20 +115,14 @@ static void options_print(FILE *out, const struct spw_opt_program *program, bool
 	}
 }
 
-static bool section_differs(const char *a, const char *b)
-{
-	return (a != NULL) != (b != NULL) || (a && strcmp(a, b));
-}
-
 /* Where a line for each option does not fit the screen: names alone, by section. */
 static void names_print(FILE *out, const struct spw_opt_program *program)
 {
-	const char *section = "";
 	int column = 0;
 
 	for (uint32_t i = 0; i < program->opt_cnt; i++) {
 		const struct spw_opt *opt = &program->opt[i];
-		bool begins = section_differs(section, opt->section);
+		bool begins = app_opt_begins(program, i);
 
 		if (begins || column + (int)strlen(opt->name) + 3 > SCREEN_COLUMNS)
 			column = fprintf(out, "%s%-10s", i ? "\n" : "",
@@ -129,7 +130,6 @@ static void names_print(FILE *out, const struct spw_opt_program *program)
 					 : opt->section ? opt->section
 							: "options") -
 				 (i ? 1 : 0);
-		section = opt->section;
 		column += fprintf(out, " --%s", opt->name);
 	}
 	fprintf(out, "\n");
@@ -204,6 +204,8 @@ void app_opt_answer(const struct spw_opt_program *program, int ask)
 		printf("%s %s\n", program->name, program->version ? program->version : SPW_VERSION);
 	else if (ask == SPW_OPT_MAN)
 		app_opt_man(stdout, program);
+	else if (ask == SPW_OPT_MAN_PORTS && program->ports)
+		program->ports(stdout);
 	else if (ask == SPW_OPT_BASH)
 		app_opt_bash(stdout, program);
 	else

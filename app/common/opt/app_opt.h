@@ -27,8 +27,28 @@ int app_opt_split(const struct spw_opt_program *program, int argc, char **argv, 
 
 /* app_opt_man.c, app_opt_complete.c */
 void app_opt_man(FILE *out, const struct spw_opt_program *program);
+
+/* Purpose: spinwire-ports(7), from the drivers' own tables of keys (port/spw_port.h). In a file of
+ *   its own: a program that does not name it needs no drivers.
+ * Thread: main.
+ */
+void app_opt_ports(FILE *out);
+
+/* Purpose: a man page's title and NAME; text in which groff finds no escapes; an indented paragraph
+ *   with a bold name, an italic value, and text.
+ * Thread: main.
+ */
+void app_roff_title(FILE *out, const char *name, int section, const char *summary);
+void app_roff_text(FILE *out, const char *text);
+void app_roff_tag(FILE *out, const char *bold, const char *italic, const char *text);
+
 void app_opt_bash(FILE *out, const struct spw_opt_program *program);
 void app_opt_zsh(FILE *out, const struct spw_opt_program *program);
+
+/* Returns: whether option idx is the first of its section; the first option always is.
+ * Thread: any.
+ */
+bool app_opt_begins(const struct spw_opt_program *program, uint32_t idx);
 
 /* Purpose: what stands for an option's value: "FILE", "TIME"; "" of a flag.
  * Thread: any.

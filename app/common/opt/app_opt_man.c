@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The man page of a program (app_opt.h), in the macros of man(7). The build runs each program with
- * --help-man and installs what it prints. All text of the table passes roff_text: a dash would
+ * --help-man and installs what it prints. All text of the table passes app_roff_text: a dash would
  * else be printed as a hyphen, which a reader cannot paste into a shell.
  */
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include "app_opt.h"
 
 /* Text with what groff would take for its own escaped. A line begins at *text. */
-static void roff_text(FILE *out, const char *text)
+void app_roff_text(FILE *out, const char *text)
 {
 	for (bool begins = true; *text; text++) {
 		if (begins && (*text == '.' || *text == '\''))
@@ -24,19 +24,19 @@ static void roff_text(FILE *out, const char *text)
 	}
 }
 
-/* An indented paragraph: bold name, italic value, text. */
-static void roff_tag(FILE *out, const char *bold, const char *italic, const char *text)
+/* The value follows "key=" at once, and an option after a space. */
+void app_roff_tag(FILE *out, const char *bold, const char *italic, const char *text)
 {
 	fputs(".TP\n\\fB", out);
-	roff_text(out, bold);
+	app_roff_text(out, bold);
 	fputs("\\fR", out);
 	if (italic[0]) {
-		fputs(" \\fI", out);
-		roff_text(out, italic);
+		fputs(bold[strlen(bold) - 1] == '=' ? "\\fI" : " \\fI", out);
+		app_roff_text(out, italic);
 		fputs("\\fR", out);
 	}
 	fputs("\n", out);
-	roff_text(out, text);
+	app_roff_text(out, text);
 	fputs("\n", out);
 }
 
@@ -48,7 +48,7 @@ static void roff_paragraphs(FILE *out, const char *text)
 		char line[256];
 
 		snprintf(line, sizeof(line), "%.*s", bytes, text);
-		roff_text(out, line);
+		app_roff_text(out, line);
 		fputs(line[0] ? "\n" : ".PP\n", out);
 		text += bytes + (text[bytes] == '\n');
 	}
@@ -61,7 +61,7 @@ static void pairs_write(FILE *out, const char *heading, const struct spw_opt_pai
 		return;
 	fprintf(out, ".SH %s\n", heading);
 	for (; pair->name; pair++)
-		roff_tag(out, pair->name, "", pair->help);
+		app_roff_tag(out, pair->name, "", pair->help);
 }
 
 /* One line for each form, as --help has them. */
@@ -70,9 +70,9 @@ static void synopsis_write(FILE *out, const struct spw_opt_program *program)
 	fputs(".SH SYNOPSIS\n", out);
 	for (uint32_t i = 0; program->usage[i]; i++) {
 		fprintf(out, "%s.B ", i ? ".br\n" : "");
-		roff_text(out, program->name);
+		app_roff_text(out, program->name);
 		fputs("\n", out);
-		roff_text(out, program->usage[i]);
+		app_roff_text(out, program->usage[i]);
 		fputs("\n", out);
 	}
 }
@@ -80,37 +80,41 @@ static void synopsis_write(FILE *out, const struct spw_opt_program *program)
 /* Sections in the order of the table; what every program has comes last. */
 static void options_write(FILE *out, const struct spw_opt_program *program)
 {
-	const char *section = NULL;
-
 	fputs(".SH OPTIONS\n", out);
 	for (uint32_t i = 0; i < program->opt_cnt; i++) {
 		const struct spw_opt *opt = &program->opt[i];
 		char name[64], text[512];
 
-		if (opt->section && (!section || strcmp(section, opt->section)))
-			fprintf(out, ".SS %s\n", section = opt->section);
+		if (opt->section && app_opt_begins(program, i))
+			fprintf(out, ".SS %s\n", opt->section);
 		snprintf(name, sizeof(name), "--%s", opt->name);
 		app_opt_text(opt, text, sizeof(text));
-		roff_tag(out, name, app_opt_value(opt), text);
+		app_roff_tag(out, name, app_opt_value(opt), text);
 	}
-	if (section)
+	if (program->opt_cnt && program->opt[0].section)
 		fputs(".SS all programs\n", out);
-	roff_tag(out, "--help", "", "One screen.");
-	roff_tag(out, "--help-all", "", "Every option with its range and default.");
-	roff_tag(out, "--version", "", "The version.");
+	app_roff_tag(out, "--help", "", "One screen.");
+	app_roff_tag(out, "--help-all", "", "Every option with its range and default.");
+	app_roff_tag(out, "--version", "", "The version.");
 }
 
-/* Section 1; the date is left out, so that a build can be reproduced. */
-void app_opt_man(FILE *out, const struct spw_opt_program *program)
+/* The date is left out, so that a build can be reproduced. */
+void app_roff_title(FILE *out, const char *name, int section, const char *summary)
 {
 	fputs(".TH ", out);
-	for (const char *at = program->name; *at; at++)
+	for (const char *at = name; *at; at++)
 		fputc(toupper((unsigned char)*at), out);
-	fprintf(out, " 1 \"\" \"spinwire %s\" \"User Commands\"\n.SH NAME\n", SPW_VERSION);
-	roff_text(out, program->name);
+	fprintf(out, " %d \"\" \"spinwire %s\" \"%s\"\n.SH NAME\n", section, SPW_VERSION,
+		section == 1 ? "User Commands" : "Ports");
+	app_roff_text(out, name);
 	fputs(" \\- ", out);
-	roff_text(out, program->summary);
+	app_roff_text(out, summary);
 	fputs("\n", out);
+}
+
+void app_opt_man(FILE *out, const struct spw_opt_program *program)
+{
+	app_roff_title(out, program->name, 1, program->summary);
 	synopsis_write(out, program);
 	fputs(".SH DESCRIPTION\n", out);
 	roff_paragraphs(out, program->about);
@@ -121,12 +125,12 @@ void app_opt_man(FILE *out, const struct spw_opt_program *program)
 	if (program->command)
 		fputs(".SH COMMANDS\n", out);
 	for (uint32_t i = 0; program->command && program->command[i].name; i++)
-		roff_tag(out, program->command[i].name, program->command[i].args,
-			 program->command[i].help);
+		app_roff_tag(out, program->command[i].name, program->command[i].args,
+			     program->command[i].help);
 	options_write(out, program);
 	pairs_write(out, "EXIT STATUS", program->status);
 	pairs_write(out, "EXAMPLES", program->example);
 	fputs(".SH SEE ALSO\n", out);
-	roff_text(out, program->see);
+	app_roff_text(out, program->see);
 	fputs("\n", out);
 }

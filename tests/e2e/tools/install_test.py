@@ -145,6 +145,20 @@ def test_help_and_man():
                                            f"_{name}")).startswith(f"#compdef {name}\n"), f"_{name}")
 
 
+def test_ports_page():
+    """spinwire-ports(7) is installed, and man reads it without a warning."""
+    if SANITIZED:
+        raise Skip("programs of the build make the page")
+    spwtest.need("man")
+    with spwlab.scratch() as folder:
+        page = os.path.join(installed(folder), "..", "share", "man", "man7", "spinwire-ports.7")
+        done = subprocess.run(["man", "--warnings", "-l", page], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}, check=False)
+        equal((done.returncode, done.stderr), (0, ""), "man -l spinwire-ports.7")
+        for word in ("DRIVER null", "DRIVER rails", "rails_window=N", "FRAMES/S", "mode=rc", "EXAMPLES", "SEE ALSO"):
+            check(word in done.stdout, f"no {word} in\n{done.stdout}")
+
+
 def test_licence():
     with spwlab.scratch() as folder:
         path = os.path.join(installed(folder), "..", "share", "doc", "spinwire", "LICENSE")
