@@ -88,6 +88,8 @@ static struct rte_tel_data *dict_add_port(const struct spw_port *port,
 	dict_add(dict, "rx_bytes", stat->rx_bytes);
 	dict_add(dict, "tx_frames", stat->tx_frames);
 	dict_add(dict, "tx_bytes", stat->tx_bytes);
+	if (stat->link_bps)
+		dict_add(dict, "link_bps", stat->link_bps);
 	if (stat->retransmits_known)
 		dict_add(dict, "retransmits", stat->retransmits);
 	for (int i = 0; i < SPW_PORT_DROP_CNT; i++)

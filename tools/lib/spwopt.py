@@ -109,11 +109,13 @@ def _roff(text):
 
 
 class Parser(argparse.ArgumentParser):
-    """summary: the man page's first line; examples: [(command, what it does)]; see: names for SEE ALSO."""
+    """For the man page: summary: its first line; examples: [(command, what it does)]; sections: more such lists by
+    heading; see: names for SEE ALSO."""
 
-    def __init__(self, prog, summary, examples=(), see="spinwire(1)", **more):
+    def __init__(self, prog, summary, examples=(), see="spinwire(1)", sections=None, **more):
         super().__init__(prog=prog, allow_abbrev=False, **more)
-        self.summary, self.examples, self.see = summary, examples, see
+        self.summary, self.see = summary, see
+        self.sections = {**(sections or {}), "EXAMPLES": examples}
         self.add_argument("--version", action="version", version=f"{prog} {version()}", help="print the version")
 
     def names(self):
@@ -155,9 +157,10 @@ class Parser(argparse.ArgumentParser):
                 _roff(self.description or self.summary + "."), ".SH OPTIONS"]
         for names, value, text, dest in self._shown():
             out += [".TP", f"\\fB{_roff(', '.join(names) or dest)}\\fR \\fI{_roff(str(value))}\\fR", _roff(text)]
-        out += [".SH EXAMPLES"] * bool(self.examples)
-        for command, what in self.examples:
-            out += [".TP", f"\\fB{_roff(command)}\\fR", _roff(what)]
+        for heading, pairs in self.sections.items():
+            out += [f".SH {heading}"] * bool(pairs)
+            for name, what in pairs:
+                out += [".TP", f"\\fB{_roff(name)}\\fR", _roff(what)]
         return "\n".join([*out, ".SH NOTES" if self.epilog else "", _roff(self.epilog or ""), ".SH SEE ALSO",
                           _roff(self.see)]).replace("\n\n", "\n")
 

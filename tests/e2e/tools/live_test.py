@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """spinwire-top in a real terminal (tmux), and the exporter read by Prometheus' own client library."""
 import contextlib
+import json
 import os
 import re
 import signal
@@ -171,8 +172,11 @@ def test_exporter():
         check([stage[le] for le in limits] == sorted(stage.values()), f"buckets {stage}")
         check(any(name == "spinwire_slow_frames_total" and ("cause", "poll_gap") in labels for name, labels in second),
               "no causes")
+        with urllib.request.urlopen(url.replace("/metrics", "/"), timeout=20) as answer:
+            page = answer.read().decode()
+        check(f"spinwire-exporter {version()}" in page and 'href="/metrics"' in page, page)
         try:
-            urllib.request.urlopen(url.replace("/metrics", "/"), timeout=20)
+            urllib.request.urlopen(url.replace("/metrics", "/other"), timeout=20)
             check(False, "another path was answered")
         except urllib.error.HTTPError as error:
             equal(error.code, 404, "another path")
@@ -182,6 +186,36 @@ def test_exporter():
                         and ("edge", "received") in labels)
         check(0 < received <= summary["ledger"]["received"], f"received {received}")
         spwlab.wait_for(lambda: not of_process(scrape(url)[0], one.prefix), 30, "the series to go")
+
+
+def version():
+    return subprocess.run([sys.executable, EXPORTER, "--version"], capture_output=True, text=True,
+                          check=True).stdout.split()[1]
+
+
+def test_dashboard():
+    """Each metric that the dashboard names is one of a real run, unless the manual page says when it is absent; the
+    page lists all that a real run has, and the dashboard shows them."""
+    with open(os.path.join(spwlab.TOOLS, "..", "share", "grafana", "spinwire.json"), encoding="utf-8") as file:
+        board = json.load(file)
+    texts = [t["expr"] for panel in board["panels"] for t in panel["targets"]]
+    texts += [variable["query"]["query"] for variable in board["templating"]["list"] if variable["type"] == "query"]
+    shown = {re.sub("_(bucket|count|sum)$", "", name) for text in texts for name in re.findall(r"spinwire_\w+", text)}
+    page = subprocess.run([sys.executable, EXPORTER, "--help-man"], capture_output=True, text=True, check=True).stdout
+    listed = dict(re.findall(r"^\\fB(spinwire_\w+)\\fR\n(.*)$", page, re.M))
+    with Run(PORT) as run, exporter() as url:
+        run.wait_ready()
+        spwlab.wait_for(lambda: "spinwire_stage_duration_seconds_count{" in scrape(url)[1], 30, "a histogram")
+        exported = set(re.findall(r"^# TYPE (\w+)", scrape(url)[1], re.M))
+        run.signal(signal.SIGINT)
+        balanced(run.finish())
+    check(len(exported) > 15 and exported <= set(listed), f"not in the manual page: {exported - set(listed)}")
+    missing = {name for name in shown - exported if "absent where" not in listed.get(name, "")}
+    check(not missing, f"the dashboard names what is not exported: {missing}")
+    unseen = set(listed) - shown - {"spinwire_running_seconds", "spinwire_lcore_frames_total"}
+    check(not unseen, f"the dashboard does not show {unseen}")
+    ids = [panel["id"] for panel in board["panels"]]
+    equal(len(ids), len(set(ids)), "panels of different ids")
 
 
 if __name__ == "__main__":
