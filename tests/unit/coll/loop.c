@@ -331,3 +331,10 @@ uint32_t spw_xfer_progress(struct spw_xfer *x)
 		n += conn_turn(conn);
 	return n;
 }
+
+/* Asked only for a group of the CUDA executor. */
+bool spw_xfer_conn_rail_stat(const struct spw_xfer_conn *conn SPW_UNUSED, uint32_t idx SPW_UNUSED,
+			     struct spw_xfer_rail_stat *stat_out SPW_UNUSED)
+{
+	return false;
+}
