@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app_life.h"
 #include "app_print.h"
 #include "app_program.h"
 #include "base/spw_err.h"
@@ -61,6 +62,7 @@ static void app_log_line(enum spw_log_level level, const char *text, void *progr
 		advice_note(text);
 	if (level == SPW_LOG_ADVICE && advice.held)
 		return;
+	app_life_clear();
 	fprintf(stderr, "%s: %s%s\n", (const char *)program, tag[level], text);
 }
 

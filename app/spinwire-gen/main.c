@@ -19,6 +19,7 @@
 #include "app_file.h"
 #include "app_hdr.h"
 #include "app_json.h"
+#include "app_life.h"
 #include "app_lcores.h"
 #include "app_limits.h"
 #include "app_opt.h"
@@ -38,6 +39,7 @@ struct gen {
 	struct gen_conf conf;
 	struct gen_senders senders;
 	struct app_hdr hdr;
+	int interrupted; /* 128 + the signal that ended the plan early; 0: none did */
 };
 
 /* ---- the log of histograms ---- */
@@ -92,7 +94,8 @@ static int gen_judge_sent(const struct gen_sum *sum, const struct gen_report *wh
 		       err[SPW_PORT_ERR_cqe_error]);
 }
 
-/* The report is printed before the run is judged: the figures are what explains a failure. */
+/* A plan that a signal ended early has no report, which would read like that of a whole run.
+ * Otherwise it is printed before the run is judged: the figures are what explains a failure. */
 static int gen_report_write(struct gen *gen)
 {
 	struct gen_report what = {.schedule = gen->conf.schedule,
@@ -116,7 +119,11 @@ static int gen_report_write(struct gen *gen)
 	for (uint32_t s = 0; s < gen->senders.cnt; s++)
 		/* Each sender has its share of the rate. */
 		what.rate_fps += gen->senders.run[s]->plan.mean_fps;
-	if (rc == 0 && !app_file_is_stdout(gen->conf.json))
+	if (rc == 0 && gen->senders.stop && sum.ran_ns < gen->conf.seconds_ns)
+		gen->interrupted = app_life_interrupted(PROGRAM,
+							gen->senders.stop & ~APP_SIGNAL_AGAIN,
+							sum.ran_ns, gen->conf.seconds_ns);
+	else if (rc == 0 && !app_file_is_stdout(gen->conf.json))
 		gen_report_text(&sum, &what);
 	if (rc == 0 && gen->conf.json)
 		rc = gen_report_json(&sum, &what, gen->conf.json);
@@ -172,7 +179,9 @@ static int gen_run_all(struct gen *gen)
 		rc = gen_log_open(gen);
 	if (rc == 0) {
 		app_catch_signals(&gen->senders.stop);
+		app_life_phase(gen->conf.seconds_ns, "sending");
 		rc = gen_senders_run(&gen->senders, gen_tick, &gen->hdr);
+		app_life_phase(0, "%s", "");
 	}
 	log_rc = app_hdr_close(&gen->hdr);
 	if (rc)
@@ -206,10 +215,12 @@ static int gen_main_run(struct gen *gen, int argc, char **argv)
 	}
 	gen->eal_up = rc == 0;
 	if (rc == 0)
+		app_life_start(PROGRAM);
+	if (rc == 0)
 		rc = gen_run_all(gen);
 	if (rc == GEN_REPORTED)
 		return APP_MACHINE;
-	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
+	return rc ? app_complain(PROGRAM, rc) : gen->interrupted;
 }
 
 /* Closing comes before the verdict: only then it is known whether every slot was returned. */
@@ -221,6 +232,7 @@ int main(int argc, char **argv)
 
 	app_default_signals();
 	app_program_start(PROGRAM);
+	app_life_ends(PROGRAM); /* until gen_run_all catches it */
 	status = gen_main_run(&gen, argc, argv);
 	leaked = gen_senders_close(&gen.senders);
 	if (gen.eal_up)

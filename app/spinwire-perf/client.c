@@ -17,6 +17,7 @@
 
 #include "app_file.h"
 #include "app_json.h"
+#include "app_life.h"
 #include "app_program.h"
 #include "base/spw_err.h"
 #include "result/table.h"
@@ -199,7 +200,7 @@ static void measure_all(struct perf_session *s, const struct perf_plan *plan,
 	for (uint32_t i = 0; i < plan->cnt; i++) {
 		rows->result[i].what = plan->what[i];
 		rows->cnt++;
-		if (!quiet && on)
+		if (on)
 			perf_table_progress(plan, i);
 		if (on)
 			on = client_measure(s, &rows->result[i], &dead);
@@ -208,6 +209,7 @@ static void measure_all(struct perf_session *s, const struct perf_plan *plan,
 		if (!quiet)
 			perf_table_row(s, rows, i);
 	}
+	app_life_phase(0, "%s", "");
 }
 
 /* An error before the first row is the program's status; later ones are marks of rows. */
@@ -223,6 +225,8 @@ int perf_client(const struct perf_args *args, const struct spw_oob_secret *secre
 		s->ctl.fd = -1;
 		rc = client_outputs_try(args);
 	}
+	app_life_ends(PERF_PROGRAM);
+	app_life_start(PERF_PROGRAM);
 	if (rc == 0 && (rc = client_begin(args, secret, s)) == 0) {
 		perf_plan(args, s, plan);
 		if (!quiet)

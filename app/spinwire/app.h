@@ -68,8 +68,9 @@ struct app {
 	uint64_t stop_tsc;
 	uint32_t launched_cnt; /* lanes [0, launched_cnt) run on their lcores */
 	bool started;
-	bool fault; /* a device is gone: exit status 4 */
-	bool hung;  /* a handler does not return: nothing may be freed */
+	bool fault;       /* a device is gone: exit status 4 */
+	bool interrupted; /* by a signal, before its --seconds or --frames: there is no report */
+	bool hung;        /* a handler does not return: nothing may be freed */
 };
 
 /* Everything that a summary prints; gathered once after stop, or live for telemetry. */

@@ -25,6 +25,7 @@
 #include <rte_launch.h>
 
 #include "app.h"
+#include "app_life.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
@@ -171,6 +172,14 @@ static bool control_time_is_up(const struct app *app)
 	       spw_tsc_to_ns(&app->tsc, spw_tsc_now() - app->start_tsc) >= app->conf.run.seconds_ns;
 }
 
+/* What ended the watch. A run without a limit ends by a signal, and has its report. */
+static bool control_is_interrupted(const struct app *app)
+{
+	return spw_thr_load_rlx(&app->signals) &&
+	       (app->conf.run.seconds_ns || app->conf.run.frames) && !control_time_is_up(app) &&
+	       !control_enough_frames(app);
+}
+
 /* Returns: an exit status. */
 static int control_watch(struct app *app)
 {
@@ -293,7 +302,11 @@ int app_run(struct app *app)
 		rc = app_telemetry_open(app);
 	if (rc < 0)
 		spw_warn("%s", spw_err_text());
+	if (app->conf.run.seconds_ns)
+		app_life_phase(app->conf.run.seconds_ns, "running");
 	status = rc < 0 ? APP_MACHINE : control_watch(app);
+	app->interrupted = control_is_interrupted(app);
+	app_life_phase(0, "%s", "");
 	app_telemetry_close();
 	return control_stop(app, status);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "app.h"
+#include "app_life.h"
 #include "app_text.h"
 #include "exec/spw_litmus.h"
 
@@ -18,9 +19,12 @@ int app_litmus_run(struct app *app)
 		[SPW_CONF_LITMUS_QUICK] = SPW_LITMUS_QUICK,
 		[SPW_CONF_LITMUS_LONG] = SPW_LITMUS_LONG,
 	};
-	int rc = spw_topo_litmus(&app->topo, level[app->conf.run.litmus], &spw_litmus_handler,
-				 &app->litmus);
+	int rc;
 
+	app_life_phase(0, "litmus, before traffic is let in");
+	rc = spw_topo_litmus(&app->topo, level[app->conf.run.litmus], &spw_litmus_handler,
+			     &app->litmus);
+	app_life_phase(0, "%s", "");
 	app->hung = rc == -EBUSY;
 	return rc;
 }

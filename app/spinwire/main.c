@@ -17,6 +17,7 @@
 
 #include "app.h"
 #include "app_file.h"
+#include "app_life.h"
 #include "app_rights.h"
 #include "base/spw_err.h"
 
@@ -35,12 +36,19 @@ static int spinwire_files_end(struct app *app, struct app_result *result, int st
 		status = spinwire_status(app_report_json(app, result, app->conf.run.json), status);
 	status = spinwire_status(app_trail_write(app), status);
 	status = spinwire_status(app_record_end(app, &result->topo), status);
-	if (!app_file_is_stdout(app->conf.run.json))
+	if (!app_file_is_stdout(app->conf.run.json) && !app->interrupted)
 		app_record_print(app);
 	if (app->hdr_rc)
 		spw_err(-app->hdr_rc, "--hdr %s is incomplete", app->conf.run.hdr);
 	status = spinwire_status(app->hdr_rc, status);
 	return spinwire_status(app_capture_end(app), status);
+}
+
+/* In place of the summary, which would read like that of a whole run. */
+static int spinwire_interrupted(const struct app *app, const struct app_result *result)
+{
+	return app_life_interrupted(PROGRAM, app->signals & ~APP_SIGNAL_AGAIN,
+				    (uint64_t)(result->seconds * 1e9), app->conf.run.seconds_ns);
 }
 
 /* The summary is printed also after a fault: what was counted until then is what the user needs. A
@@ -53,10 +61,12 @@ static int spinwire_report(struct app *app, int status)
 	if (!view)
 		return app_complain(PROGRAM, spw_err(ENOMEM, "no memory for the summary"));
 	app_result_gather(app, view, &result);
-	if (!app_file_is_stdout(app->conf.run.json))
-		(app->conf.run.full ? app_report_text : app_report_brief)(app, &result);
 	if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
 		status = APP_BALANCE;
+	if (status == APP_GOOD && app->interrupted)
+		status = spinwire_interrupted(app, &result);
+	else if (!app_file_is_stdout(app->conf.run.json))
+		(app->conf.run.full ? app_report_text : app_report_brief)(app, &result);
 	status = spinwire_files_end(app, &result, status);
 	free(view);
 	return status;
@@ -84,6 +94,7 @@ static int spinwire_run(struct app *app, int argc, char **argv)
 	if (rc < 0)
 		return app_complain(PROGRAM, rc);
 	app->eal_up = true;
+	app_life_start(PROGRAM);
 	if ((rc = spw_tsc_calibrate(100, &app->tsc)) < 0 || (rc = app_topology_open(app)) < 0)
 		return app_complain(PROGRAM, rc);
 	app_machine_report(app);
@@ -100,6 +111,7 @@ int main(int argc, char **argv)
 
 	app_default_signals();
 	app_program_start(PROGRAM);
+	app_life_ends(PROGRAM); /* until app_run catches it */
 	/* By lines also into a pipe: a reader follows the run. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (app_replay_is_asked(argc, argv)) {

@@ -11,8 +11,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "app_life.h"
 #include "measure/coll.h"
 
 void perf_size_text(uint64_t bytes, char out[16])
@@ -122,22 +122,20 @@ void perf_table_head(const struct perf_session *s)
 
 /* ---- progress ---- */
 
-void perf_table_clear(void)
-{
-	if (isatty(STDERR_FILENO))
-		dprintf(STDERR_FILENO, "\r\033[K");
-}
-
+/* How many of how many, and what the rest will take by those that are done. */
 void perf_table_progress(const struct perf_plan *plan, uint32_t idx)
 {
-	char title[128], size[16];
+	static uint64_t begin_ns;
+	char title[128], size[16], left[32] = "";
 
-	if (!isatty(STDERR_FILENO))
-		return;
+	if (idx == 0)
+		begin_ns = perf_now_ns();
+	else
+		snprintf(left, sizeof(left), ", about %.0f s left",
+			 (double)(perf_now_ns() - begin_ns) * 1e-9 * (plan->cnt - idx) / idx);
 	perf_title(&plan->what[idx], title, sizeof(title));
 	perf_size_text(plan->what[idx].bytes, size);
-	perf_table_clear();
-	fprintf(stderr, "%u of %u: %s, %s", idx + 1, plan->cnt, title, size);
+	app_life_phase(0, "row %u of %u%s: %s, %s", idx + 1, plan->cnt, left, title, size);
 }
 
 /* ---- rows ---- */
@@ -231,14 +229,14 @@ static bool begins_table(const struct perf_rows *rows, uint32_t idx)
 	return true;
 }
 
-/* Takes the progress line away first: both may go to one terminal. */
+/* The progress line is taken away first: both may go to one terminal. */
 void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, uint32_t idx)
 {
 	const struct perf_result *r = &rows->result[idx];
 	struct perf_verdict v;
 	char size[16];
 
-	perf_table_clear();
+	app_life_phase(0, "%s", "");
 	if (is_hidden(rows, idx))
 		return;
 	if (begins_table(rows, idx))

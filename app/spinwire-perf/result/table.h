@@ -16,9 +16,8 @@ struct perf_rows {
 
 /* Purpose: what both machines are and which rails face each other. */
 void perf_table_head(const struct perf_session *s);
-/* Purpose: "what is measured now", on a terminal only; _clear: takes it away. */
+/* Purpose: shows what is measured now, and how many rows are left. */
 void perf_table_progress(const struct perf_plan *plan, uint32_t idx);
-void perf_table_clear(void);
 /* Purpose: one row, under the heading of its table if it is the first; rows are printed in order.
  */
 void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, uint32_t idx);

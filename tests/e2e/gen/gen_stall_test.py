@@ -101,7 +101,7 @@ def memif(folder):
 
 
 def echo_run(port):
-    return Run(["--port", port, "--handler", "echo", "--executor", "inline", "--seconds", "200", "--slots", "32768"])
+    return Run(["--port", port, "--handler", "echo", "--executor", "inline", "--slots", "32768"])
 
 
 def plan(rate=RATE, slots=16384):

@@ -122,7 +122,7 @@ def through_spinwire(handler, options, extra=(), during=None):
     with spwlab.scratch() as folder:
         sock = os.path.join(folder, "memif.sock")
         port = f"ethdev:net_memif0,role=server,socket={sock},socket-abstract=no"
-        with Run(["--port", port, "--handler", handler, "--executor", "inline", "--seconds", "100", *extra]) as run:
+        with Run(["--port", port, "--handler", handler, "--executor", "inline", *extra]) as run:
             run.wait_ready()
             gen, out = generate(["--port", port.replace("server", "client"), *options], folder, then=run.end,
                                 during=during and (lambda process: during(run, process)))
@@ -185,8 +185,7 @@ def test_two_senders():
     place = spwlab.Cores()
     with spwlab.scratch() as folder:
         port = f"ethdev:net_memif0,role={{}},socket={folder}/memif.sock,socket-abstract=no"
-        with Run(["--port", port.format("server"), "--queues", "2", "--handler", "echo", "--executor", "inline",
-                  "--seconds", "100"],
+        with Run(["--port", port.format("server"), "--queues", "2", "--handler", "echo", "--executor", "inline"],
                  lcores=f"0@{place.main},1@{place.receive},2@{place.receive}") as run:
             run.wait_ready()
             gen, _ = generate(["--port", port.format("client"), "--rate", "10kpps", "--seconds", "1s", "--flows", "7",
@@ -241,9 +240,8 @@ def test_link_goes():
             says(process, "the link")
             spwlab.nic_ask(control, "link-down=0s")
             says(process, "up again")
-            process.send_signal(signal.SIGINT)
 
-        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "600s", "--rate", "1kpps", "--linger",
+        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "10s", "--rate", "1kpps", "--linger",
                              "100ms"], folder, during=meanwhile,
                             under=[tool, "--cable", f"shm:{spwlab.prefix('link')}", "--control", control])
     equal(gen["link_downs"], 1, "link_downs")

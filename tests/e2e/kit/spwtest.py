@@ -3,12 +3,14 @@
 import contextlib
 import glob
 import os
+import pty
 import re
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -136,6 +138,28 @@ class Run:
         for path in glob.glob(os.path.join(spwlab.runtime_folder(self.prefix), "*")):
             os.unlink(path)
         spwlab.forget_prefix(self.prefix)
+
+
+class Terminal:
+    """A command on one, and what it writes there."""
+
+    def __init__(self, cmd):
+        ours, theirs = pty.openpty()
+        self.job = spwlab.spawn(cmd, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        self.text = ""
+        self.reader = threading.Thread(target=self._read, args=(ours,), daemon=True)
+        self.reader.start()
+
+    def _read(self, fd):
+        with os.fdopen(fd, "rb", buffering=0) as stream, contextlib.suppress(OSError):
+            while data := stream.read(4096):
+                self.text += data.decode(errors="replace")
+
+    def end(self):
+        status = self.job.wait(60)
+        self.reader.join(10)
+        return status, self.text
 
 
 def remains(prefix):

@@ -113,7 +113,7 @@ class Both:
         here, there = spec(self.cables) if spec else (eth(rails, own), eth(rails, own))
         self.folder = self.cables.folder.name
         capture = os.path.join(self.folder, "rx.pcapng")
-        with app.spinwire(self.cables, "--handler", handler, "--seconds", "600", "--litmus", "off", "--capture",
+        with app.spinwire(self.cables, "--handler", handler, "--litmus", "off", "--capture",
                           capture, port=here) as run:
             run.wait_ready()
             if faults:
@@ -125,7 +125,7 @@ class Both:
             if endless:
                 source.process.send_signal(signal.SIGINT)
             self.come_to_rest(run, source, still_s)
-            self.gen = source.finish()
+            self.gen = source.finish(status=130 if endless else 0)
             run.signal(signal.SIGINT)
             self.summary = run.finish(status)
             self.output = run.output()
@@ -383,7 +383,7 @@ def test_raw_ethernet():
     """perftest's raw_ethernet_bw on both cables: its frames have no number and pass, each one once."""
     peers.need("raw_ethernet_bw")
     cables, frames = Cables(2), 5000
-    with app.spinwire(cables, "--handler", "null", "--seconds", "100", "--litmus", "off", port=eth(2, FLOW)) as run:
+    with app.spinwire(cables, "--handler", "null", "--litmus", "off", port=eth(2, FLOW)) as run:
         run.wait_ready()
         for rail in range(2):
             peers.run(cables.wrap() + ["raw_ethernet_bw", "--client", "-d", f"mlx5_{rail}", "-F", "-B",

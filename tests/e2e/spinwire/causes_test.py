@@ -102,7 +102,7 @@ def test_competitor_of_executor():
 def test_sigstop():
     """The whole process stopped for a second: all that waited in the port say so."""
     with Run(["--port", SOURCE, "--ring", "32768", "--slots", "32768", "--executor", "cpu", "--batches", "1024",
-              "--slow-threshold", "200ms", "--seconds", "100"], lcores=lcores()) as run:
+              "--slow-threshold", "200ms"], lcores=lcores()) as run:
         run.wait_ready()
         spwlab.wait_for(lambda: run.frames() > RATE // 10, 60, "frames")
         run.signal(signal.SIGSTOP)
@@ -351,7 +351,7 @@ def test_discarded_by_the_port():
     place = spwlab.Cores()
     tool = [os.path.join(spwlab.TOOLS, "with-softhca"), "--cable", f"shm:{spwlab.prefix('discard')}"]
     port = ["--port", "mlx5:mlx5_0,mode=eth"]
-    with spwlab.scratch() as folder, Run([*port, "--executor", "inline", "--handler", "echo", "--seconds", "100"],
+    with spwlab.scratch() as folder, Run([*port, "--executor", "inline", "--handler", "echo"],
                                          under=[*tool, "--netdev", "lo", "--fault", "discard=0.1"]) as run:
         run.wait_ready()
         path, prefix = os.path.join(folder, "gen.json"), spwlab.prefix("discardgen")

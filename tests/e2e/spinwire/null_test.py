@@ -67,8 +67,7 @@ def test_objective():
 def test_objective_on_a_ramp():
     """The load doubles every second, three times; --slo judges each by itself while the run goes on."""
     place = spwlab.Cores()
-    with Run(["--port", "null:size=64,rate=5k,rate_to=40k,ramp_s=4", "--handler", "sum", "--slo", "10ms@p50",
-              "--seconds", "100"],
+    with Run(["--port", "null:size=64,rate=5k,rate_to=40k,ramp_s=4", "--handler", "sum", "--slo", "10ms@p50"],
              lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
         def loads():
             return [int(rate) for rate in re.findall(r"slo: (?:.* at )?(\d+) frames/s", run.output())]

@@ -21,7 +21,7 @@ def messages(op, handler, source, *options):
     """spinwire's summary of a run that spinwire-gen feeds."""
     cable, port = app.Cable(), app.peers.free_port()
     spec = f"mlx5:mlx5_0,mode=rc,op={op}"
-    with app.spinwire(cable, "--handler", handler, "--seconds", "100", *options,
+    with app.spinwire(cable, "--handler", handler, *options,
                       port=f"{spec},listen=127.0.0.1:{port},peers=127.0.0.1,peer_max=1") as run:
         run.wait_ready()
         gen = app.Source(cable, "--link-wait", "60s", "--size", "64-1500", "--echo", "no", *source,

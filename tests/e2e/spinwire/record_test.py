@@ -116,9 +116,8 @@ def test_objective():
     place = spwlab.Cores()
     with spwlab.scratch() as folder:
         file = os.path.join(folder, "run.rec")
-        with Run(["--port", "null:size=64,rate=2k,stamps=1", "--handler", "sum", "--slo", "10ms@p50", "--seconds",
-                  "150", "--record", file,
-                  "--record-rule", "end"], lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
+        with Run(["--port", "null:size=64,rate=2k,stamps=1", "--handler", "sum", "--slo", "10ms@p50", "--record",
+                  file, "--record-rule", "end"], lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
             spwlab.wait_for(lambda: "with cpu, burst" in run.output(), 120, "a measurement with the second executor")
             run.signal(signal.SIGINT)
             summary = run.finish()
@@ -193,7 +192,7 @@ def test_request():
     that."""
     with spwlab.scratch() as folder:
         file = os.path.join(folder, "run.rec")
-        with Run(["--port", SOURCE, "--executor", "inline", "--slow-threshold", "60s", "--seconds", "100", "--record",
+        with Run(["--port", SOURCE, "--executor", "inline", "--slow-threshold", "60s", "--record",
                   file,
                   "--record-window", "100ms", "--record-memory", "8MiB"]) as run:
             run.wait_ready()
@@ -217,7 +216,7 @@ def test_slow_frame():
     with spwlab.scratch() as folder:
         file = os.path.join(folder, "run.rec")
         with Run(["--port", SOURCE, "--ring", "32768", "--slots", "32768", "--executor", "inline", "--slow-threshold",
-                  "200ms", "--seconds", "100",
+                  "200ms",
                   "--record", file]) as run:
             run.wait_ready()
             spwlab.wait_for(lambda: run.frames() > 2000, 60, "frames")

@@ -3,12 +3,14 @@
 """SIGINT is heeded from a program's first moment, also where a background shell has it ignored; and a process that does
 not heed it shows why."""
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import documents
 import spwtest
 import stacks
 from spwtest import check, equal, spwlab
@@ -34,11 +36,60 @@ def early(program, *arguments):
                         "EAL to begin")
         check(not signals(process.pid, "SigIgn") & BIT, "SIGINT is ignored")
         process.send_signal(signal.SIGINT)
-        check(process.wait(60) in (0, -signal.SIGINT), f"status {process.returncode}")
+        equal(process.wait(60), 130, "status")
     finally:
         process.kill()
         process.wait()
         shutil.rmtree(spwlab.runtime_folder(prefix), ignore_errors=True)
+
+
+def interrupted(program, *arguments):
+    """Ctrl-C before the end, on a terminal and without: 130, how far it was, and no report; the summary in a file is
+    there."""
+    prefix, place = spwlab.prefix("signal"), spwlab.Cores()
+    name = os.path.basename(program)
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "summary.json")
+        cmd = [program, *spwlab.eal(f"0@{place.main},1@{place.receive}", prefix), "--", "--port", "null:rate=1000",
+               "--seconds", "100", "--json", path, *arguments]
+        shown = spwtest.Terminal(cmd)
+        try:
+            progress = re.compile(r"\x1b\[K\w+: [1-9]\.\d s of 100")
+            spwlab.wait_for(lambda: shown.job.poll() is not None or progress.search(shown.text), 60,
+                            "a line of progress")
+            shown.job.send_signal(signal.SIGINT)
+            status, text = shown.end()
+        finally:
+            spwlab.stop(shown.job)
+        equal(status, 130, text)
+        check(re.search(rf"\x1b\[K{name}: interrupted after [\d.]+ s of 100\r\n", text), text)
+        check("\nframes " not in text and "\nsource " not in text, f"a report:\n{text}")
+        check(documents.load(path)["seconds"] < 100, "the summary")
+        plain = spwlab.spawn(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(3)
+        plain.send_signal(signal.SIGINT)
+        out, err = plain.communicate(timeout=60)
+        equal((plain.returncode, out.strip()), (130, ""), err)
+        last = err.splitlines()[-1]
+        check(re.search(rf"^{name}: interrupted after [\d.]+ s", last) and "\x1b" not in err, err)
+    spwlab.forget_prefix(prefix)
+
+
+def test_interrupted():
+    interrupted(spwtest.SPINWIRE, "--executor", "inline")
+
+
+def test_interrupted_gen():
+    interrupted(GEN, "--rate", "1kpps", "--echo", "no")
+
+
+def test_endless():
+    """Without an end of its own Ctrl-C is how a run ends: with its report, and good."""
+    with spwtest.Run(["--port", "null:rate=1000", "--executor", "inline"]) as run:
+        run.wait_ready()
+        run.signal(signal.SIGINT)
+        run.finish()
+        check("\nframes " in run.output() and "interrupted" not in run.output(), run.output())
 
 
 def test_early():

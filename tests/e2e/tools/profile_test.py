@@ -2,16 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tools/profile: the probe of the machine's own jitter, a short sweep, the report in a browser, and what may go
 wrong."""
-import contextlib
 import html.parser
 import os
-import pty
 import re
 import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 import zlib
 
@@ -310,32 +307,10 @@ def test_main_job_brief():
     check(record["steps"][0]["threads"], "no thread was watched")
 
 
-class Terminal:
-    """What a tool writes to one."""
-
-    def __init__(self, cmd):
-        ours, theirs = pty.openpty()
-        self.job = spwlab.spawn(cmd, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        self.text = ""
-        self.reader = threading.Thread(target=self._read, args=(ours,), daemon=True)
-        self.reader.start()
-
-    def _read(self, fd):
-        with os.fdopen(fd, "rb", buffering=0) as stream, contextlib.suppress(OSError):
-            while data := stream.read(4096):
-                self.text += data.decode(errors="replace")
-
-    def end(self):
-        status = self.job.wait(60)
-        self.reader.join(10)
-        return status, self.text
-
-
 def tool_interrupted(cmd, says):
     """Ctrl-C on a terminal and without: 130, one line with how far it was, no report; the line of progress is
     rewritten on a terminal alone."""
-    shown = Terminal(cmd)
+    shown = spwtest.Terminal(cmd)
     try:
         spwlab.wait_for(lambda: shown.job.poll() is not None or re.search(r"sending frames: [\d.]+ s", shown.text), 120,
                         "frames to be sent")

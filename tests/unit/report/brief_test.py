@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ten lines of tools/run: whose fault slow round trips are follows from what was measured, and from nothing else."""
+"""The ten lines of tools/run: whose fault slow round trips are follows from what was measured, from nothing else."""
 import os
 import sys
 import unittest
@@ -59,7 +59,7 @@ class Because(unittest.TestCase):
 
 class Lines(unittest.TestCase):
     def test_all(self):
-        log = "spinwire: advice: cores-shared: x\nspinwire: advice: hugepages-none: y\nspinwire: advice: cores-shared: z"
+        log = "".join(f"spinwire: advice: {code}: x\n" for code in ("cores-shared", "hugepages-none", "cores-shared"))
         self.assertEqual(lines(step([thread(1000, 0)]), log=log), [
             "frames     sent 100 = echoed 100 + lost 0; unsent 0; spinwire received 100, residual 0",
             "round trip p50 2.5 µs, p99 9 µs, p99.9 -, longest lost, at 5 k frames/s",

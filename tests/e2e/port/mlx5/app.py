@@ -84,7 +84,7 @@ class Source:
         self.process.communicate()
         spwlab.forget_prefix(self.prefix)
 
-    def finish(self, limit=120):
+    def finish(self, limit=120, status=0):
         try:
             out, _ = self.process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -93,5 +93,5 @@ class Source:
             raise
         finally:
             spwlab.forget_prefix(self.prefix)
-        equal(self.process.returncode, 0, f"spinwire-gen\n{out}")
+        equal(self.process.returncode, status, f"spinwire-gen\n{out}")
         return documents.load(self.json)

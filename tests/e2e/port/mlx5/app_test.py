@@ -15,7 +15,7 @@ MAC = "02:73:70:77:0a:01"
 def echo(queues, profile):
     """Frames to spinwire and back: every one that the generator sent reached the NIC and is accounted for."""
     cable = Cable()
-    with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=queues, profile=profile) as run:
+    with spinwire(cable, "--handler", "echo", queues=queues, profile=profile) as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "20kpps", "--seconds", "1s", "--flows", "64", "--size", "imix").finish()
         app.arrived(run, gen["sent"])
@@ -57,7 +57,7 @@ def raw_ethernet(profile):
     """perftest's raw_ethernet_bw sends a known number of frames."""
     peers.need("raw_ethernet_bw")
     cable, frames = Cable(), 20000
-    with spinwire(cable, "--handler", "null", "--seconds", "100", profile=profile) as run:
+    with spinwire(cable, "--handler", "null", profile=profile) as run:
         run.wait_ready()
         peers.run(cable.wrap() + ["raw_ethernet_bw", "--client", "-F", "-B", "02:73:70:77:0a:02", "-E", MAC, "-s",
                                   "256", "-n",
@@ -84,7 +84,7 @@ def test_testpmd():
     testpmd.enter_namespace()
     deadline, cable = time.monotonic() + 100, Cable()
     cores = sorted(os.sched_getaffinity(0))
-    with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=2 if len(cores) >= 4 else 1) as run:
+    with spinwire(cable, "--handler", "echo", queues=2 if len(cores) >= 4 else 1) as run:
         run.wait_ready()
         pmd = testpmd.Testpmd(cable.fabric, "pmd", "spwt1", 0, 1, (cores[0], cores[-1]))
         try:
@@ -114,7 +114,7 @@ def rules(keys, all_come):
     """(sent, arrived at a port with these rules, all or none of them). The generator's frames go to UDP port 5357 of
     198.18.0.2."""
     cable = Cable()
-    with spinwire(cable, "--handler", "null", "--seconds", "100", port=f"{PORT},{keys}") as run:
+    with spinwire(cable, "--handler", "null", port=f"{PORT},{keys}") as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "10kpps", "--seconds", "300ms", "--echo", "no").finish()
         if all_come:
@@ -156,7 +156,7 @@ def test_litmus_beside_traffic():
     elsewhere."""
     cable = Cable()
     source = Source(cable, "--rate", "20kpps", "--seconds", "3s")
-    with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=2) as run:
+    with spinwire(cable, "--handler", "echo", queues=2) as run:
         run.wait_ready()
         gen = source.finish()
         run.signal(signal.SIGINT)
@@ -180,7 +180,7 @@ def test_device_goes():
     """A device that cannot be recovered: an ordered stop, exit status 4, every slot in the pool."""
     for port in (PORT, "verbs:mlx5_0,mode=eth"):
         cable = Cable()
-        with spinwire(cable, "--handler", "null", "--seconds", "100", port=port) as run:
+        with spinwire(cable, "--handler", "null", port=port) as run:
             run.wait_ready()
             cable.control("spinwire", "fault fail=modify_wq:EIO")
             cable.control("spinwire", f"cq-overrun={cable.objects('spinwire')['cq'][0]}")
@@ -192,7 +192,7 @@ def test_device_goes():
 def removed(port):
     """The device is taken away under us: it says so, and then answers nothing. An ordered stop, exit status 4."""
     cable = Cable()
-    with spinwire(cable, "--handler", "echo", "--seconds", "100", port=port) as run:
+    with spinwire(cable, "--handler", "echo", port=port) as run:
         run.wait_ready()
         cable.control("spinwire", "remove")
         summary = run.finish(4)

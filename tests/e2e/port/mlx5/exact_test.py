@@ -37,7 +37,7 @@ def test_loss():
     run: half a second."""
     cable = Cable()
     log = os.path.join(cable.folder.name, "faults.log")
-    with app.spinwire(cable, "--handler", "echo", "--seconds", "100") as run:
+    with app.spinwire(cable, "--handler", "echo") as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "2kpps", "--seconds", "5s", "--flows", str(FLOWS), "--size", "imix", "--schedule",
                      "poisson",
@@ -97,7 +97,7 @@ def test_many():
     frames = int(sys.argv[2]) if len(sys.argv) > 2 else MANY
     cable = Cable()
     place = spwlab.Cores()
-    with spwtest.Run(["--port", app.PORT, "--executor", "cpu", "--handler", "crc32c", "--seconds", "3600", "--slots",
+    with spwtest.Run(["--port", app.PORT, "--executor", "cpu", "--handler", "crc32c", "--slots",
                       "16384"],
                      lcores=f"0@{place.main},1@{place.receive},"
                      f"2@{place.executor if place.executor is not None else place.main}",
@@ -110,7 +110,7 @@ def test_many():
             until_executed(run, source, frames)
         finally:
             source.process.send_signal(signal.SIGINT)
-        gen = source.finish()
+        gen = source.finish(status=130)
         came = all_come(run, cable) - litmus
         run.signal(signal.SIGINT)
         summary = run.finish()

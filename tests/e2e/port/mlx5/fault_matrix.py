@@ -140,7 +140,7 @@ def one(mode, inject, says):
     cable = rails_test.Cables(RAILS) if is_rails else Cable()
     cable.later = None
     sink, source_port, profile, queues = MODES[mode]()
-    with spinwire(cable, "--handler", "echo", "--seconds", "300", queues=queues, profile=profile, port=sink) as run:
+    with spinwire(cable, "--handler", "echo", queues=queues, profile=profile, port=sink) as run:
         run.wait_ready()
         source = Source(cable, *SOURCE, port=source_port)
         with time_outs_show(run.process, source.process):
@@ -152,7 +152,7 @@ def one(mode, inject, says):
         with time_outs_show(run.process, source.process):
             flow(run, FRAMES)
         source.process.send_signal(signal.SIGINT)
-        source.finish()
+        source.finish(status=130)
         run.signal(signal.SIGINT)
         summary = run.finish()
         text = run.output()

@@ -18,7 +18,7 @@ def messages(driver, op, handler, queues=1, options=()):
     """Every message is received whole; (source's summary, spinwire's summary)."""
     cable, port = Cable(), peers.free_port()
     spec = f"{driver}:mlx5_0,mode=rc,op={op}"
-    with app.spinwire(cable, "--handler", handler, "--seconds", "100", queues=queues,
+    with app.spinwire(cable, "--handler", handler, queues=queues,
                       port=f"{spec},listen=127.0.0.1:{port},peers=127.0.0.0/8,peer_max=4") as run:
         run.wait_ready()
         gen = Source(cable, *OPTIONS, *options, port=f"{spec},connect=127.0.0.1:{port}").finish()
@@ -65,7 +65,7 @@ def joined(op, nics=True):
     trails = [cable.socket(name) for name in sweep.trail_files(nics)]
     of_source, of_spinwire, *of_nics = (sweep.trail_args(path, 1) for path in trails)
     of_source_nic, of_nic = of_nics or ((), ())
-    with app.spinwire(cable, "--handler", "echo", "--seconds", "100", *of_spinwire, nic=of_nic,
+    with app.spinwire(cable, "--handler", "echo", *of_spinwire, nic=of_nic,
                       port=f"{spec},listen=127.0.0.1:{port},peers=127.0.0.0/8") as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "1kpps", "--seconds", "500ms", "--slow-threshold", "1us", "--link-wait", "30s",

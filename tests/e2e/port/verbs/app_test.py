@@ -17,7 +17,7 @@ def echo(op, server, client, queues=1, *keys):
     cable, tcp = Cable(), peers.free_port()
     port = ",".join([f"{server}:mlx5_0,mode=rc,op={op},listen=127.0.0.1:{tcp},peers=127.0.0.1,peer_max={queues}",
                      *keys])
-    with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=queues, port=port) as run:
+    with spinwire(cable, "--handler", "echo", queues=queues, port=port) as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "5kpps", "--seconds", "1s", "--flows", "16", "--size", "imix",
                      port=f"{client}:mlx5_0,mode=rc,op={op},connect=127.0.0.1:{tcp}").finish()
@@ -81,7 +81,7 @@ def test_device_goes():
     """mlx5: a completion queue fails, and the device makes no other: an ordered stop, exit status 4, every slot in the
     pool."""
     cable, tcp = Cable(), peers.free_port()
-    with spinwire(cable, "--handler", "echo", "--seconds", "100",
+    with spinwire(cable, "--handler", "echo",
                   port=f"mlx5:mlx5_0,mode=rc,listen=127.0.0.1:{tcp},peers=127.0.0.1,peer_max=1") as run:
         run.wait_ready()
         source = Source(cable, "--rate", "5kpps", "--seconds", "300s",
@@ -103,7 +103,7 @@ def test_eth_echo():
     """verbs in front of mlx5's frames: every one that was sent arrived and is accounted for."""
     # each spins, and the source wants a core too
     cable, queues = Cable(), 2 if len(os.sched_getaffinity(0)) >= 4 else 1
-    with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=queues, port="verbs:mlx5_0,mode=eth") as run:
+    with spinwire(cable, "--handler", "echo", queues=queues, port="verbs:mlx5_0,mode=eth") as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "5kpps", "--seconds", "1s", "--flows", "64", "--size", "imix").finish()
         run.signal(signal.SIGINT)
@@ -119,7 +119,7 @@ def test_eth_raw_ethernet():
     """perftest's raw_ethernet_bw sends a known number of frames."""
     peers.need("raw_ethernet_bw")
     cable, frames = Cable(), 10000
-    with spinwire(cable, "--handler", "null", "--seconds", "100", port="verbs:mlx5_0") as run:
+    with spinwire(cable, "--handler", "null", port="verbs:mlx5_0") as run:
         run.wait_ready()
         peers.run(cable.wrap() + ["raw_ethernet_bw", "--client", "-F", "-B", "02:73:70:77:0a:02", "-E", MAC, "-s",
                                   "256", "-n",
