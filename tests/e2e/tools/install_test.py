@@ -12,6 +12,7 @@ import urllib.request
 import documents
 import spwtest
 from spwtest import SANITIZED, Run, Skip, balanced, check, equal, spwlab
+import spwtel
 
 BUILD = os.environ["SPW_BUILD"]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
@@ -157,6 +158,57 @@ def test_ports_page():
         equal((done.returncode, done.stderr), (0, ""), "man -l spinwire-ports.7")
         for word in ("DRIVER null", "DRIVER rails", "rails_window=N", "FRAMES/S", "mode=rc", "EXAMPLES", "SEE ALSO"):
             check(word in done.stdout, f"no {word} in\n{done.stdout}")
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def test_units():
+    """The units are installed, name the installed programs, and systemd takes them; what a service says about its
+    configuration is a configuration that spinwire runs."""
+    with spwlab.scratch() as folder:
+        programs = os.path.realpath(installed(folder))
+        units = os.path.join(programs, "..", "lib", "systemd", "system")
+        for unit, program in (("spinwire@.service", "spinwire"), ("spinwire-exporter.service", "spinwire-exporter")):
+            path = os.path.join(units, unit)
+            command = re.search(r"^ExecStart=(\S+)", spwlab.read(path), re.M).group(1)
+            check(os.path.join(programs, program).endswith(command), f"{unit} starts {command}")
+            check(os.access(os.path.join(programs, program), os.X_OK), f"{program} is not installed")
+            spwtest.need("systemd-analyze")
+            named = os.path.join(folder, unit.replace("@", "@test"))
+            write(named, spwlab.read(path).replace(command, os.path.join(programs, program)))
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no", named], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            equal((done.returncode, done.stdout + done.stderr), (0, ""), unit)
+            broken = os.path.join(folder, "broken.service")
+            write(broken, "[Service]\nExecStart=/nowhere/at/all\n")
+            check(subprocess.run(["systemd-analyze", "verify", broken], capture_output=True, timeout=60,
+                                 check=False).returncode, "systemd-analyze takes anything")
+
+
+def test_service():
+    """What the unit does, without systemd: the configuration file, then a clean stop by SIGTERM."""
+    with spwlab.scratch() as folder:
+        programs, name = installed(os.path.join(folder, "root")), spwlab.prefix("service")
+        unit = spwlab.read(os.path.join(programs, "..", "lib", "systemd", "system", "spinwire@.service"))
+        config, log = os.path.join(folder, f"{name}.conf"), os.path.join(folder, "log")
+        write(config, 'ports: [{ spec: "null:rate=10k" }]\nexecutor: { kind: inline }\n')
+        command = re.search(r"^ExecStart=(.*)", unit, re.M).group(1).split()
+        command = [os.path.join(programs, "spinwire"), *command[1:]]
+        at = command.index("$EAL_ARGS")
+        command[at:at + 1] = ["--lcores", "0@0,1@1", "--no-huge", "-m", "64"]
+        command = [word.replace("%i", name).replace("/etc/spinwire/" + name + ".conf", config) for word in command]
+        with open(log, "wb") as out:
+            process = spwlab.spawn(command, cwd="/", stdout=out, stderr=out)
+        try:
+            spwlab.wait_for(lambda: spwtel.telemetry(name, "/spinwire/info"), 60, "the service")
+            process.send_signal(signal.SIGTERM)
+            equal(process.wait(20), 0, spwlab.read(log))
+        finally:
+            spwlab.stop(process)
+        check(re.search(r"residual +0\b", spwlab.read(log)), spwlab.read(log))
 
 
 def test_licence():
