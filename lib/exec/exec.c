@@ -53,9 +53,6 @@ static int exec_check(enum spw_exec_kind kind, const struct spw_handler *handler
 	if (kind < SPW_EXEC_CUDA_PERSISTENT)
 		return 0;
 	rc = spw_exec_gpu_find(handler, gpu_out);
-	if (!rc && handler && handler->state && !gpu_out->ops->state)
-		rc = spw_err(ENOTSUP, "handler %s has a state, which CUDA executors do not keep",
-			     handler->name);
 	return rc ? rc : gpu_out->ops->check(kind, handler, ring_cnt, gpu_out);
 }
 

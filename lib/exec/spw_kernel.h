@@ -14,6 +14,8 @@
  *   unit[u]      host memory    kernel   kernel,  persistent: read when a kernel starts, written
  *                                        host     when it ends; by the host only in between
  *   unit[u]      device memory  kernel   kernel   graph, launch: one launch after the other
+ *   state        device memory  kernel   host     relaxed additions at device scope; the host
+ *                                                 samples a copy, exact once kernels have ended
  *
  * stop = 1: leave when the ring is empty. It is released after the last push and acquired before
  * the last poll of the ring, so that no batch is left (G3). stop = 2: leave after the batches that
@@ -72,6 +74,7 @@ struct spw_kernel_ring {
 	struct spw_kernel_unit *unit;
 	struct spw_kernel_ctl *relay;
 	struct spw_pauses *pauses;
+	void *state; /* the handler's block of this ring, device memory; NULL: it has none */
 	uint64_t region_base[SPW_REGION_MAX];
 	uint64_t beat_timeout_ns;
 	uint64_t life_ns; /* the kernel leaves after this long, whatever happens; 0: unbounded */

@@ -61,13 +61,14 @@ struct spwd_cta {
  *   2        2, 3        0..12          13..25
  *   4        4 .. 7      0..5   6..11   12..17   18..23
  *   8        8 .. 15     0..2 3..5 ...           21..23 */
-static __device__ __forceinline__ struct spw_lanes spwd_team(struct spwd_cta *cta, uint32_t teams,
+static __device__ __forceinline__ struct spw_lanes spwd_team(const struct spw_kernel_ring &ring,
+							     struct spwd_cta *cta, uint32_t teams,
 							     uint32_t warp, uint32_t workers)
 {
 	const uint32_t warps = workers / teams, team = warp / warps, lane = threadIdx.x & 31;
 
 	return {(warp - team * warps) * 32 + lane, warps * 32,
-		&cta->scratch[31 - __clz((int)teams)][team * warps], teams + team};
+		&cta->scratch[31 - __clz((int)teams)][team * warps], teams + team, ring.state};
 }
 
 /* A team's share of the batch: every teams-th frame. */
@@ -76,7 +77,7 @@ static __device__ __forceinline__ struct spw_tally spwd_share_team(
 	const struct spw_kernel_ring &ring, struct spwd_cta *cta, struct spwd_slot *slot,
 	uint32_t warp, uint32_t workers)
 {
-	const struct spw_lanes lanes = spwd_team(cta, slot->teams, warp, workers);
+	const struct spw_lanes lanes = spwd_team(ring, cta, slot->teams, warp, workers);
 	const uint32_t teams = slot->teams;
 	struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};
 
@@ -95,7 +96,7 @@ template <class Body>
 static __device__ __forceinline__ struct spw_tally spwd_share_warp(
 	const struct spw_kernel_ring &ring, struct spwd_slot *slot, uint32_t turn, uint32_t workers)
 {
-	const struct spw_lanes lanes = {threadIdx.x & 31, 32, NULL, 0};
+	const struct spw_lanes lanes = {threadIdx.x & 31, 32, NULL, 0, ring.state};
 	struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};
 
 	for (uint32_t i = turn; i < slot->cnt; i += workers) {

@@ -166,11 +166,16 @@ static uint32_t cpu_end(struct spw_exec *exec, enum cpu_stop how, uint32_t timeo
  * present batch. A handler that never returns holds the memory: -EBUSY. */
 static int cpu_stop(struct spw_exec *exec, uint32_t timeout_ms)
 {
+	const struct cpu_thread *t = exec->backend;
+
 	if (!cpu_end(exec, CPU_STOP_EMPTY, timeout_ms))
 		return 0;
 	if (!cpu_end(exec, CPU_STOP_NOW, SPW_MIN(timeout_ms, 1000u)))
 		return spw_err(ETIME, "executor cpu: stopped with batches undone");
-	return spw_err(EBUSY, "executor cpu: handler %s does not return", exec->conf.handler->name);
+	while (!t->running)
+		t++;
+	return spw_err(EBUSY, "executor cpu: handler %s does not return",
+		       spw_exec_handler(exec, t->ring)->name);
 }
 
 static int cpu_start(struct spw_exec *exec)

@@ -300,6 +300,40 @@ static int cuda_clock_open(struct spw_exec *exec)
 	return cuda_pair_clock(exec, &c->pair_exec, &c->pair_tsc, &unused);
 }
 
+/* What a copy of a state needs: made now, as nothing may be allocated while a kernel is resident.
+ */
+static int cuda_state_open(struct spw_exec *exec)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	size_t bytes = 0;
+
+	for (uint16_t i = 0; i < exec->conf.ring_cnt; i++) {
+		const struct spw_handler_state *state = spw_exec_handler(exec, i)->state;
+
+		bytes = state ? SPW_MAX(bytes, state->bytes) : bytes;
+	}
+	if (!bytes)
+		return 0;
+	SPW_CUDA_TRY(cudaStreamCreateWithFlags(&c->state_stream, cudaStreamNonBlocking));
+	c->state_copy = spw_cuda_host_alloc(exec, bytes);
+	return c->state_copy ? 0 : -ENOMEM;
+}
+
+/* A stream of its own waits for no resident kernel. The copy goes through the L2 cache, where the
+ * additions of the kernel are made. */
+static const void *cuda_state(struct spw_exec *exec, uint16_t ring)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	int rc = (int)cudaMemcpyAsync(c->state_copy, c->ring[ring].args.state,
+				      spw_exec_handler(exec, ring)->state->bytes,
+				      cudaMemcpyDeviceToHost, c->state_stream);
+
+	rc = rc ? rc : (int)cudaStreamSynchronize(c->state_stream);
+	if (rc)
+		spw_cuda_err(rc, "copying a handler's state");
+	return rc ? NULL : c->state_copy;
+}
+
 static int cuda_exec_open(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = calloc(1, sizeof(*c));
@@ -314,7 +348,8 @@ static int cuda_exec_open(struct spw_exec *exec)
 	c->ring = calloc(exec->conf.ring_cnt, sizeof(*c->ring));
 	if (!c->ring)
 		return spw_err(ENOMEM, "executor: no memory");
-	return cuda_clock_open(exec);
+	rc = cuda_state_open(exec);
+	return rc ? rc : cuda_clock_open(exec);
 }
 
 static void cuda_stat(struct spw_exec *exec, struct spw_exec_stat *stat)
@@ -346,6 +381,7 @@ static void cuda_ring_close(struct spw_exec *exec, struct spw_cuda_ring *r)
 	else if (r->unit)
 		cudaFree(r->unit);
 	cudaFree(r->args.relay);
+	cudaFree(r->args.state);
 	if (r->ctl)
 		cudaFreeHost(r->ctl);
 }
@@ -360,6 +396,10 @@ static void cuda_exec_close(struct spw_exec *exec)
 		cudaStreamDestroy(c->clock_stream);
 	if (c->clock)
 		cudaFreeHost(c->clock);
+	if (c->state_stream)
+		cudaStreamDestroy(c->state_stream);
+	if (c->state_copy)
+		cudaFreeHost(c->state_copy);
 	free(c->ring);
 	free(c);
 }
@@ -378,5 +418,6 @@ const struct spw_exec_ops spw_exec_cuda_ops = {
 	.stop = spw_cuda_stop,
 	.stat = cuda_stat,
 	.pair_clock = cuda_pair_clock,
+	.state = cuda_state,
 	.close = cuda_exec_close,
 };

@@ -29,6 +29,8 @@ struct spw_cuda_ring {
 struct spw_cuda_exec {
 	struct spw_cuda_ring *ring; /* [ring_cnt] */
 	cudaStream_t clock_stream;
+	cudaStream_t state_stream; /* copies of states, while kernels run */
+	void *state_copy;          /* as large as the largest state; NULL: no handler has one */
 	struct spw_clock_words *clock;
 	uint64_t pair_exec, pair_tsc; /* one pair of clock readings, to extend stamps */
 	uint64_t relaunched, life_ns;

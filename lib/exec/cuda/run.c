@@ -75,12 +75,25 @@ static int cuda_graph_make(struct spw_exec *exec, struct spw_cuda_ring *r, uint3
 	return 0;
 }
 
+/* The block lies in device memory, where the additions of all warps meet; the host reads copies
+ * (cuda_state). */
+static int cuda_state_make(struct spw_cuda_ring *r, const struct spw_handler *handler)
+{
+	if (!handler->state)
+		return 0;
+	SPW_CUDA_TRY(cudaMalloc(&r->args.state, handler->state->bytes));
+	SPW_CUDA_TRY(cudaMemcpy(r->args.state, handler->initial, handler->state->bytes,
+				cudaMemcpyHostToDevice));
+	return 0;
+}
+
 static int cuda_ring_open(struct spw_exec *exec, uint16_t index)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_cuda_ring *r = &c->ring[index];
 	struct spw_gring *ring = &exec->ring[index];
 	bool persistent = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT;
+	int rc;
 
 	r->code = exec->code[index];
 	r->ctl = spw_cuda_host_alloc(exec, sizeof(*r->ctl));
@@ -101,7 +114,8 @@ static int cuda_ring_open(struct spw_exec *exec, uint16_t index)
 	for (uint32_t u = 0; u < (persistent ? 1 : exec->unit_cnt); u++)
 		SPW_CUDA_TRY(cudaStreamCreateWithFlags(&r->stream[u], cudaStreamNonBlocking));
 	ring->exec_now = spw_cuda_exec_now;
-	return cuda_unit_state_make(exec, r);
+	rc = cuda_state_make(r, spw_exec_handler(exec, index));
+	return rc ? rc : cuda_unit_state_make(exec, r);
 }
 
 /* The data path cannot report: the first error is kept for spw_cuda_service. */
