@@ -37,4 +37,12 @@ json_t *app_json_known(bool known, uint64_t v);
  */
 int app_json_write(json_t *top, const char *path);
 
+/* Purpose: writes rows, an array of objects that have the same keys in the same order, as CSV: a
+ *   line with the keys, and one for each row. Without a row the file is empty.
+ * Owner: takes over rows. NULL stands for rows that could not be made.
+ * Thread: any.
+ * Errors: as app_json_write.
+ */
+int app_json_csv(json_t *rows, const char *path);
+
 #endif

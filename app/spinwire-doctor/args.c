@@ -90,7 +90,12 @@ static const struct spw_opt table[] = {
 	 FIELD(json),
 	 .kind = SPW_OPT_STRING,
 	 .value = "FILE",
-	 .help = "the findings as JSON; -: stdout, and no table"},
+	 .help = "what is printed as JSON; -: stdout, and no table"},
+	{.name = "csv",
+	 FIELD(csv),
+	 .kind = SPW_OPT_STRING,
+	 .value = "FILE",
+	 .help = "measure, idle: the figures, one line a row; -: stdout"},
 	{.name = "receipt",
 	 FIELD(receipt),
 	 .kind = SPW_OPT_STRING,
@@ -228,6 +233,21 @@ static int files_cnt_check(const struct doctor_args *args)
 		       file_range[at].min, file_range[at].max);
 }
 
+/* An output that a command does not have would be missed only after it ran. */
+static int outputs_check(const struct doctor_args *args)
+{
+	const bool check = !strcmp(args->command, "check") || !strcmp(args->command, "replay");
+
+	if (args->json && (!strcmp(args->command, "record") || !strcmp(args->command, "answer")))
+		return spw_err(EINVAL, "%s has no --json; a machine as JSON is --receipt",
+			       args->command);
+	if (args->receipt && !check)
+		return spw_err(EINVAL, "--receipt belongs to check and replay");
+	if (args->csv && !args->measure && strcmp(args->command, "idle"))
+		return spw_err(EINVAL, "--csv belongs to --measure and idle");
+	return 0;
+}
+
 /* What spans several options is checked after all of them, so their order is free. */
 static int args_check(struct doctor_args *args)
 {
@@ -245,7 +265,9 @@ static int args_check(struct doctor_args *args)
 	if (args->expect_bps && !args->measure)
 		return spw_err(EINVAL, "--expect belongs to --measure");
 	args->expect_mbps = (int64_t)(args->expect_bps / 1000000);
-	return cores_wanted_check(args) < 0 || idle_check(args) < 0 ? -EINVAL : 0;
+	return cores_wanted_check(args) < 0 || idle_check(args) < 0 || outputs_check(args) < 0
+		       ? -EINVAL
+		       : 0;
 }
 
 /* A question (--help) is answered here; the caller has nothing left to do then. */

@@ -5,7 +5,7 @@
  * (counters, free memory, temperatures) are left out.
  *
  * main.c loads two files and calls doctor_diff; its exit status reports whether anything differs.
- * Text is printed by doctor_put, since both files may come from anywhere.
+ * The table is printed from the JSON, by doctor_put, since both files may come from anywhere.
  *
  *    - code: what     a finding that only A has        + code: what   one that only B has
  *      of name: a | b a fact whose values differ
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app_text.h"
 #include "doctor.h"
 
 /* By the source of a fact: where it was read from says whether it moves. */
@@ -37,23 +38,20 @@ static const struct spw_plat_fact *diff_fact_like(const struct spw_plat *plat,
 	return NULL;
 }
 
-/* A reason why a fact is unknown is compared like a value: it may be what changed. */
+/* A reason why a fact is unknown is compared like a value: it may be what changed. NULL: not
+ * there. */
 static const char *diff_value(const struct spw_plat_fact *f)
 {
-	return !f ? "(not there)" : f->why[0] ? f->why : f->value;
+	return !f ? NULL : f->why[0] ? f->why : f->value;
 }
 
-static void diff_line(const struct spw_plat_fact *f, const char *a, const char *b)
+static void diff_fact_add(json_t *facts, const struct spw_plat_fact *f, const char *a,
+			  const char *b)
 {
-	printf("  ");
-	doctor_put(f->of);
-	printf(" ");
-	doctor_put(f->name);
-	printf(": ");
-	doctor_put(a);
-	printf(" | ");
-	doctor_put(b);
-	printf("\n");
+	json_array_append_new(facts,
+			      json_pack("{s:o,s:s,s:o,s:o}", "of", app_json_text(f->of), "name",
+					f->name, "a", a ? app_json_text(a) : json_null(), "b",
+					b ? app_json_text(b) : json_null()));
 }
 
 static const struct spw_plat_finding *diff_finding_like(const struct spw_plat *plat,
@@ -67,38 +65,68 @@ static const struct spw_plat_finding *diff_finding_like(const struct spw_plat *p
 }
 
 /* Findings of `plat` that `other` lacks. */
-static uint32_t diff_findings(const struct spw_plat *plat, const struct spw_plat *other, char sign)
+static void diff_findings_add(json_t *findings, const char *in, const struct spw_plat *plat,
+			      const struct spw_plat *other)
 {
-	uint32_t cnt = 0;
-
 	for (uint32_t i = 0; i < plat->finding_cnt; i++)
-		if (!diff_finding_like(other, &plat->finding[i])) {
-			printf("%c %s: ", sign, plat->finding[i].code);
-			doctor_put(plat->finding[i].what);
-			printf("\n");
-			cnt++;
-		}
-	return cnt;
+		if (!diff_finding_like(other, &plat->finding[i]))
+			json_array_append_new(findings,
+					      json_pack("{s:s,s:s,s:o}", "in", in, "id",
+							plat->finding[i].code, "evidence",
+							app_json_text(plat->finding[i].what)));
 }
 
 /* Facts of both are compared in the order of A; those that only B has follow. */
-uint32_t doctor_diff(const struct spw_plat *a, const struct spw_plat *b)
+json_t *doctor_diff(const struct spw_plat *a, const struct spw_plat *b)
 {
-	uint32_t cnt = diff_findings(a, b, '-') + diff_findings(b, a, '+');
+	json_t *findings = json_array(), *facts = json_array();
 
+	diff_findings_add(findings, "a", a, b);
+	diff_findings_add(findings, "b", b, a);
 	for (uint32_t i = 0; i < a->fact_cnt; i++) {
 		const struct spw_plat_fact *f = &a->fact[i], *g = diff_fact_like(b, f);
 
-		if (!diff_stands_still(f) || !strcmp(diff_value(f), diff_value(g)))
-			continue;
-		diff_line(f, diff_value(f), diff_value(g));
-		cnt++;
+		if (diff_stands_still(f) && (!g || strcmp(diff_value(f), diff_value(g))))
+			diff_fact_add(facts, f, diff_value(f), diff_value(g));
 	}
 	for (uint32_t i = 0; i < b->fact_cnt; i++) {
-		if (!diff_stands_still(&b->fact[i]) || diff_fact_like(a, &b->fact[i]))
-			continue;
-		diff_line(&b->fact[i], diff_value(NULL), diff_value(&b->fact[i]));
-		cnt++;
+		const struct spw_plat_fact *f = &b->fact[i];
+
+		if (diff_stands_still(f) && !diff_fact_like(a, f))
+			diff_fact_add(facts, f, NULL, diff_value(f));
 	}
-	return cnt;
+	return json_pack("{s:s,s:s,s:o,s:o}", "schema", "spinwire.diff/1", "version", SPW_VERSION,
+			 "findings", findings, "facts", facts);
+}
+
+/* ---- text ---- */
+
+static void diff_put(const char *before, const json_t *row, const char *key)
+{
+	const char *text = json_string_value(json_object_get(row, key));
+
+	fputs(before, stdout);
+	doctor_put(text ? text : "(not there)");
+}
+
+void doctor_diff_table(const json_t *diff)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(json_object_get(diff, "findings"), i, row)
+	{
+		diff_put(json_string_value(json_object_get(row, "in"))[0] == 'a' ? "- " : "+ ", row,
+			 "id");
+		diff_put(": ", row, "evidence");
+		printf("\n");
+	}
+	json_array_foreach(json_object_get(diff, "facts"), i, row)
+	{
+		diff_put("  ", row, "of");
+		diff_put(" ", row, "name");
+		diff_put(": ", row, "a");
+		diff_put(" | ", row, "b");
+		printf("\n");
+	}
 }

@@ -26,8 +26,8 @@ struct doctor_args {
 				"idle" */
 	const char *file[DOCTOR_FILE_MAX]; /* what follows the command, or --replay */
 	uint32_t file_cnt;
-	const char *json, *receipt; /* NULL: none; "-": stdout */
-	const char *peer;           /* plan: a host, or a file; measure: a host */
+	const char *json, *csv, *receipt; /* NULL: none; "-": stdout */
+	const char *peer;                 /* plan: a host, or a file; measure: a host */
 	const char *apply;        /* plan: the root below which the netplan file is written; NULL */
 	const char *cores, *near; /* cores: how many, near which NIC; NULL: any */
 	uint64_t core_cnt;
@@ -71,10 +71,13 @@ void doctor_facts(const struct spw_plat *plat);
 /* Returns: the exit status that the findings mean. */
 int doctor_status(const struct spw_plat *plat);
 
-/* receipt.c: the findings as JSON; with facts, the recorded tree and a hash: a receipt.
+/* receipt.c: the findings as JSON; with all that was read, if facts. The recorded tree and a hash
+ * make a receipt of that.
  * Returns: NULL if memory ran out. */
-json_t *doctor_json(const struct spw_plat *plat);
+json_t *doctor_json(const struct spw_plat *plat, bool facts);
 json_t *doctor_receipt(const struct spw_plat *plat);
+/* What --measure found between functions: an array of rows. */
+json_t *doctor_pairs_json(const struct spw_plat *plat);
 /* What a machine is, as text that doctor_load takes. Owner: the caller, who frees it. Returns: NULL
  * if memory ran out. */
 char *doctor_tree(const struct spw_plat *plat);
@@ -82,12 +85,14 @@ char *doctor_tree(const struct spw_plat *plat);
  * Errors: -EPROTO. */
 int doctor_receipt_tree(json_t *receipt, const char *name, const char **tree_out);
 
-/* diff.c: prints what differs. Returns: how many lines. */
-uint32_t doctor_diff(const struct spw_plat *a, const struct spw_plat *b);
+/* diff.c: what differs, printed by doctor_diff_table. Returns: NULL if memory ran out. */
+json_t *doctor_diff(const struct spw_plat *a, const struct spw_plat *b);
+void doctor_diff_table(const json_t *diff);
 
 /* plan.c, plan_print.c: prints the plan for this machine and its peer, and with apply writes this
  * machine's file.
  * Errors: -EINVAL no plan can be made of these two machines; -EIO. */
-int doctor_plan(const struct spw_plat *own, const struct spw_plat *peer, const char *apply);
+int doctor_plan(const struct doctor_args *args, const struct spw_plat *own,
+		const struct spw_plat *peer);
 
 #endif

@@ -165,8 +165,9 @@ static int idle_run(struct idle_probe *probe, uint32_t cnt)
 static int idle_show(const struct doctor_args *args, const struct idle_probe *probe,
 		     const struct spw_tsc *tsc)
 {
-	bool table = !app_file_is_stdout(args->json);
+	bool table = !app_file_is_stdout(args->json) && !app_file_is_stdout(args->csv);
 	json_t *rows = json_array();
+	int rc = 0;
 
 	if (table)
 		printf("%6s %16s %16s %16s %16s\n", "core", "longest gap, us", "taken, %",
@@ -174,11 +175,13 @@ static int idle_show(const struct doctor_args *args, const struct idle_probe *pr
 	for (uint32_t i = 0; i < args->idle_cnt; i++)
 		idle_report(rows, &probe[i], tsc, table);
 	if (args->json)
-		return app_json_write(
-			json_pack("{s:s,s:o}", "schema", "spinwire.idle/1", "rows", rows),
-			args->json);
+		rc = app_json_write(json_pack("{s:s,s:s,s:O}", "schema", "spinwire.idle/1",
+					      "version", SPW_VERSION, "rows", rows),
+				    args->json);
+	if (args->csv)
+		rc = app_json_csv(json_incref(rows), args->csv) ? -EIO : rc;
 	json_decref(rows);
-	return 0;
+	return rc;
 }
 
 /* Histograms are aligned to cache lines, so the probes are too. */
@@ -188,6 +191,7 @@ int doctor_idle(const struct doctor_args *args)
 	struct spw_tsc tsc;
 	int rc = app_file_take("--json", args->json);
 
+	rc = rc ? rc : app_file_take("--csv", args->csv);
 	if (rc == 0)
 		rc = spw_tsc_calibrate(50, &tsc);
 	if (rc < 0)

@@ -34,7 +34,15 @@ static int doctor_outputs_try(const struct doctor_args *args)
 {
 	int rc = app_file_take("--json", args->json);
 
+	rc = rc ? rc : app_file_take("--csv", args->csv);
 	return rc ? rc : app_file_take("--receipt", args->receipt);
+}
+
+/* stdout has one of the reports alone. */
+static bool doctor_is_quiet(const struct doctor_args *args)
+{
+	return app_file_is_stdout(args->json) || app_file_is_stdout(args->csv) ||
+	       app_file_is_stdout(args->receipt);
 }
 
 /* check and replay */
@@ -49,12 +57,12 @@ static int doctor_examine(const struct doctor_args *args)
 		spw_plat_free(plat);
 		return app_complain(PROGRAM, rc);
 	}
-	if (args->facts)
-		doctor_facts(plat);
-	else if (!app_file_is_stdout(args->json) && !app_file_is_stdout(args->receipt))
-		doctor_table(plat);
+	if (!doctor_is_quiet(args))
+		(args->facts ? doctor_facts : doctor_table)(plat);
 	if (args->json)
-		rc = app_json_write(doctor_json(plat), args->json);
+		rc = app_json_write(doctor_json(plat, args->facts), args->json);
+	if (args->csv && app_json_csv(doctor_pairs_json(plat), args->csv))
+		rc = -EIO;
 	if (args->receipt && app_json_write(doctor_receipt(plat), args->receipt))
 		rc = -EIO;
 	status = doctor_status(plat);
@@ -77,33 +85,51 @@ static int doctor_record(const struct doctor_args *args)
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
 }
 
+/* Returns: whether they differ, as an exit status; or -errno. */
+static int doctor_diff_report(const struct doctor_args *args, const struct spw_plat *a,
+			      const struct spw_plat *b)
+{
+	json_t *diff = doctor_diff(a, b);
+	const bool differ = json_array_size(json_object_get(diff, "findings")) ||
+			    json_array_size(json_object_get(diff, "facts"));
+	int rc = diff ? 0 : spw_err(ENOMEM, "diff: no memory");
+
+	if (!app_file_is_stdout(args->json))
+		doctor_diff_table(diff);
+	if (rc == 0 && args->json)
+		rc = app_json_write(json_incref(diff), args->json);
+	json_decref(diff);
+	return rc ? rc : differ ? APP_MACHINE : APP_GOOD;
+}
+
 /* Each file is a whole machine: changes to one are not taken here. */
 static int doctor_diff_files(const struct doctor_args *args)
 {
 	struct spw_plat *a = NULL, *b = NULL;
-	int rc = doctor_load(&args->file[0], 1, &a);
+	int rc = app_file_take("--json", args->json);
 
+	if (rc == 0)
+		rc = doctor_load(&args->file[0], 1, &a);
 	if (rc == 0)
 		rc = doctor_load(&args->file[1], 1, &b);
 	if (rc == 0)
-		rc = doctor_diff(a, b) ? APP_MACHINE : APP_GOOD;
-	else
-		rc = app_complain(PROGRAM, rc);
+		rc = doctor_diff_report(args, a, b);
 	spw_plat_free(a);
 	spw_plat_free(b);
-	return rc;
+	return rc < 0 ? app_complain(PROGRAM, rc) : rc;
 }
 
 /* Nothing is measured; the plan rests on links and addresses as they are read. */
 static int doctor_plan_read(const struct doctor_args *args)
 {
 	struct spw_plat *own = NULL, *peer = NULL;
-	int rc = doctor_machine_read(args, &own);
+	int rc = app_file_take("--json", args->json);
 
+	rc = rc ? rc : doctor_machine_read(args, &own);
 	if (rc == 0)
 		rc = doctor_peer(args->peer, &peer);
 	if (rc == 0)
-		rc = doctor_plan(own, peer, args->apply);
+		rc = doctor_plan(args, own, peer);
 	spw_plat_free(own);
 	spw_plat_free(peer);
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;

@@ -26,6 +26,8 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "app_file.h"
+#include "app_json.h"
 #include "plan.h"
 
 #define NET_FIRST 10u
@@ -193,7 +195,8 @@ static int plan_apply(const struct plan *plan, const char *root)
 	return 0;
 }
 
-int doctor_plan(const struct spw_plat *own, const struct spw_plat *peer, const char *root)
+int doctor_plan(const struct doctor_args *args, const struct spw_plat *own,
+		const struct spw_plat *peer)
 {
 	struct ports own_ports, peer_ports;
 	struct plan plan = {0};
@@ -207,6 +210,9 @@ int doctor_plan(const struct spw_plat *own, const struct spw_plat *peer, const c
 		return rc;
 	/* The same comparison at the other machine comes out the other way round. */
 	plan.own_is_first = strcmp(plan.link[0].own->mac, plan.link[0].peer->mac) < 0;
-	plan_print(&plan, own, peer);
-	return root ? plan_apply(&plan, root) : 0;
+	if (!app_file_is_stdout(args->json))
+		plan_print(&plan, own, peer);
+	if (args->json && (rc = app_json_write(plan_json(&plan, own, peer), args->json)) < 0)
+		return rc;
+	return args->apply ? plan_apply(&plan, args->apply) : 0;
 }

@@ -24,6 +24,8 @@ struct plan {
 };
 
 void plan_print(const struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer);
+/* Returns: NULL if memory ran out. */
+json_t *plan_json(const struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer);
 
 /* The netplan file of this machine, or its peer's, into file. */
 void plan_netplan(const struct plan *plan, bool of_peer, FILE *file);

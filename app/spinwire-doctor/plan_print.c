@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A plan as text: what each half gets, the netplan files, and the variables that programs want.
+ * A plan as text and JSON: what each half gets, the netplan files, and the variables that programs
+ * want.
  * Source of the variables: NCCL and UCX user guides; of the format: netplan.io reference.
  *
  * Everything is printed as shell comments, YAML or export lines, for both machines: plan.c calls
@@ -9,8 +10,10 @@
  * other text passes doctor_put.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "app_text.h"
 #include "plan.h"
 
 #define MTU 9000u
@@ -49,35 +52,45 @@ void plan_netplan(const struct plan *plan, bool of_peer, FILE *file)
 }
 
 /* Devices joined by commas, each once. */
-static void plan_devices(const struct plan *plan, bool of_peer, const char *suffix)
+static void plan_devices(const struct plan *plan, bool of_peer, char *out, size_t bytes)
 {
 	const struct spw_plat_nic *last = NULL;
+	size_t n = 0;
 
-	for (uint32_t i = 0; i < plan->link_cnt; i++) {
+	for (uint32_t i = 0; i < plan->link_cnt && n < bytes; i++) {
 		const struct spw_plat_nic *nic = plan_end(&plan->link[i], of_peer);
 
 		if (nic != last)
-			printf("%s%s%s", i ? "," : "", nic->rdma, suffix);
+			n += (size_t)snprintf(out + n, bytes - n, "%s%s:1", i ? "," : "",
+					      nic->rdma);
 		last = nic;
 	}
 }
 
-/* The doubled equals sign is NCCL's: an exact match of names instead of a prefix. */
-static void plan_variables(const struct plan *plan, bool of_peer)
+/* The equals sign in front of a value is NCCL's: an exact match of names instead of a prefix. */
+static json_t *plan_variables(const struct plan *plan, bool of_peer)
 {
 	const char *first = plan_end(&plan->link[0], of_peer)->netdev;
+	char devices[PLAN_LINK_MAX * (SPW_PLAT_NAME_MAX + 3)], rails[12];
 
-	printf("export NCCL_IB_HCA==");
-	plan_devices(plan, of_peer, ":1");
-	printf("\nexport NCCL_SOCKET_IFNAME==%s\n"
-	       "unset NCCL_IB_GID_INDEX    # NCCL finds RoCE v2 over IPv4 itself since 2.21\n"
-	       "export UCX_NET_DEVICES=",
-	       first);
-	plan_devices(plan, of_peer, ":1");
-	printf("\nexport UCX_MAX_RNDV_RAILS=%u\n", SPW_MIN(plan->link_cnt, 4u));
-	printf("export OMPI_MCA_pml=ucx OMPI_MCA_btl_tcp_if_include=%s "
-	       "OMPI_MCA_oob_tcp_if_include=%s\n",
-	       first, first);
+	plan_devices(plan, of_peer, devices, sizeof(devices));
+	snprintf(rails, sizeof(rails), "%u", SPW_MIN(plan->link_cnt, 4u));
+	return json_pack("{s:s+,s:s+,s:s,s:s,s:s,s:s,s:s}", "NCCL_IB_HCA", "=", devices,
+			 "NCCL_SOCKET_IFNAME", "=", first, "UCX_NET_DEVICES", devices,
+			 "UCX_MAX_RNDV_RAILS", rails, "OMPI_MCA_pml", "ucx",
+			 "OMPI_MCA_btl_tcp_if_include", first, "OMPI_MCA_oob_tcp_if_include",
+			 first);
+}
+
+static void plan_variables_print(const struct plan *plan, bool of_peer)
+{
+	json_t *all = plan_variables(plan, of_peer), *value;
+	const char *name;
+
+	json_object_foreach(all, name, value)
+		printf("export %s=%s\n", name, json_string_value(value));
+	printf("unset NCCL_IB_GID_INDEX    # NCCL finds RoCE v2 over IPv4 itself since 2.21\n");
+	json_decref(all);
 }
 
 /* Interfaces with the default route are named, so that nobody looks for them in the file. */
@@ -94,7 +107,7 @@ static void plan_machine(const struct plan *plan, const struct spw_plat *plat, b
 		}
 	plan_netplan(plan, of_peer, stdout);
 	printf("# ---- %s: variables\n", of_peer ? "the peer" : "this machine");
-	plan_variables(plan, of_peer);
+	plan_variables_print(plan, of_peer);
 }
 
 /* Both machines' parts are printed at either one, so that one call is enough. */
@@ -117,4 +130,48 @@ void plan_print(const struct plan *plan, const struct spw_plat *own, const struc
 	plan_machine(plan, peer, true);
 	printf("\n# ---- then, on both: spinwire-doctor; ping -M do -s 8972 the other end's "
 	       "addresses\n");
+}
+
+/* ---- JSON ---- */
+
+static json_t *plan_end_json(const struct plan *plan, uint32_t i, bool of_peer)
+{
+	const struct spw_plat_nic *nic = plan_end(&plan->link[i], of_peer);
+	char address[20];
+
+	plan_address(plan, i, of_peer, address);
+	return json_pack("{s:s,s:s,s:s}", "netdev", nic->netdev, "rdma", nic->rdma, "address",
+			 address);
+}
+
+static json_t *plan_machine_json(const struct plan *plan, const struct spw_plat *plat, bool of_peer)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *file = open_memstream(&text, &bytes);
+	json_t *out = NULL;
+
+	if (!file)
+		return NULL;
+	plan_netplan(plan, of_peer, file);
+	if (fclose(file) == 0)
+		out = json_pack("{s:o,s:s,s:o}", "machine", app_json_text(plat->machine), "netplan",
+				text, "variables", plan_variables(plan, of_peer));
+	free(text);
+	return out;
+}
+
+json_t *plan_json(const struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer)
+{
+	json_t *links = json_array();
+
+	for (uint32_t i = 0; i < plan->link_cnt; i++)
+		json_array_append_new(links,
+				      json_pack("{s:i,s:o,s:o}", "cable", (int)plan->link[i].cable,
+						"own", plan_end_json(plan, i, false), "peer",
+						plan_end_json(plan, i, true)));
+	return json_pack("{s:s,s:s,s:i,s:o,s:o,s:o}", "schema", "spinwire.plan/1", "version",
+			 SPW_VERSION, "cables", (int)plan->cable_cnt, "links", links, "own",
+			 plan_machine_json(plan, own, false), "peer",
+			 plan_machine_json(plan, peer, true));
 }

@@ -44,7 +44,7 @@ static json_t *rate_json(int64_t value)
 	return value < 0 ? json_null() : json_integer((json_int_t)value);
 }
 
-static json_t *pairs_json(const struct spw_plat *plat)
+json_t *doctor_pairs_json(const struct spw_plat *plat)
 {
 	json_t *list = json_array();
 
@@ -84,17 +84,6 @@ static json_t *loads_json(const struct spw_plat *plat)
 	return list;
 }
 
-/* The members that check, replay and --measure print; a receipt adds to them. */
-json_t *doctor_json(const struct spw_plat *plat)
-{
-	return json_pack("{s:s,s:s,s:o,s:o,s:i,s:i,s:i,s:o,s:o,s:o}", "schema", "spinwire.doctor/1",
-			 "version", SPW_VERSION, "machine", app_json_text(plat->machine), "kernel",
-			 app_json_text(plat->kernel), "cores", (int)plat->core_cnt,
-			 "network_functions", (int)plat->nic_cnt, "gpus", (int)plat->gpu_cnt,
-			 "measured", pairs_json(plat), "measured_gpus", loads_json(plat),
-			 "findings", findings_json(plat));
-}
-
 static json_t *facts_json(const struct spw_plat *plat)
 {
 	json_t *list = json_array();
@@ -109,6 +98,21 @@ static json_t *facts_json(const struct spw_plat *plat)
 						"source", app_json_text(f->source)));
 	}
 	return list;
+}
+
+/* The members that check, replay and --measure print; a receipt adds to them. */
+json_t *doctor_json(const struct spw_plat *plat, bool facts)
+{
+	json_t *top = json_pack(
+		"{s:s,s:s,s:o,s:o,s:i,s:i,s:i,s:o,s:o,s:o}", "schema", "spinwire.doctor/1",
+		"version", SPW_VERSION, "machine", app_json_text(plat->machine), "kernel",
+		app_json_text(plat->kernel), "cores", (int)plat->core_cnt, "network_functions",
+		(int)plat->nic_cnt, "gpus", (int)plat->gpu_cnt, "measured", doctor_pairs_json(plat),
+		"measured_gpus", loads_json(plat), "findings", findings_json(plat));
+
+	if (top && facts)
+		json_object_set_new(top, "facts", facts_json(plat));
+	return top;
 }
 
 /* lib/plat's own format of a machine, which doctor_load takes again. */
@@ -162,7 +166,7 @@ static bool receipt_hash(const json_t *receipt, char hex[2 * SHA256_DIGEST_SIZE 
 /* The hash is the last member that is added: it covers all others. */
 json_t *doctor_receipt(const struct spw_plat *plat)
 {
-	json_t *receipt = doctor_json(plat);
+	json_t *receipt = doctor_json(plat, true);
 	char hex[2 * SHA256_DIGEST_SIZE + 1];
 	struct timespec now;
 
@@ -171,7 +175,6 @@ json_t *doctor_receipt(const struct spw_plat *plat)
 	clock_gettime(CLOCK_REALTIME, &now);
 	json_object_set_new(receipt, "schema", json_string("spinwire.receipt/1"));
 	json_object_set_new(receipt, "time", json_integer((json_int_t)now.tv_sec));
-	json_object_set_new(receipt, "facts", facts_json(plat));
 	json_object_set_new(receipt, "tree", tree_json(plat));
 	if (!receipt_hash(receipt, hex) ||
 	    json_object_set_new(receipt, "sha256", json_string(hex))) {

@@ -164,6 +164,19 @@ static void test_stdout(void **state)
 	close(was);
 }
 
+static void test_csv(void **state)
+{
+	json_t *rows = json_pack("[{s:s,s:i,s:n},{s:s,s:f,s:b}]", "a", "say \"x, y\"", "n", 1, "no",
+				 "a", "two\nlines", "n", 0.5, "no", 1);
+
+	(void)state;
+	assert_int_equal(app_json_csv(rows, path), 0);
+	assert_content("a,n,no\n\"say \"\"x, y\"\"\",1,\n\"two\nlines\",0.5,true\n");
+	assert_int_equal(app_json_csv(json_array(), path), 0);
+	assert_content("");
+	assert_int_equal(app_json_csv(NULL, path), -ENOMEM);
+}
+
 /* What is printed after "-" was taken goes to stderr, and a second report is refused. */
 static void test_dash(void **state)
 {
@@ -197,6 +210,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stdout, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_csv, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dash, setup, teardown),
 		cmocka_unit_test(test_unwritable),
 		cmocka_unit_test(test_nothing_wanted),
