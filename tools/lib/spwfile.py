@@ -4,6 +4,9 @@ lib/base/spw_file.h does the same."""
 import contextlib
 import os
 import stat
+import sys
+
+import spwtext
 
 _FLAGS = os.O_WRONLY | os.O_CLOEXEC
 
@@ -43,9 +46,30 @@ def try_path(path):
     _write(path, "", keep=False)
 
 
+_report = None  # stdout, once an output has taken it
+
+
+def take(path):
+    """As try_path, for an output that "-" sends to stdout: what is printed from here on goes to stderr.
+    app/common/app_file.h does the same."""
+    global _report
+    if path != "-":
+        try_path(path)
+        return
+    if _report:
+        raise OSError("two outputs to -: stdout can take one of them")
+    sys.stdout.flush()
+    _report = spwtext.stream(os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)
+
+
 def write(path, text):
     """OSError, with the path, and what was there before stays."""
-    _write(path, text, keep=True)
+    if path == "-":
+        _report.write(text)
+        _report.flush()
+    else:
+        _write(path, text, keep=True)
 
 
 def _write(path, text, keep):

@@ -45,6 +45,11 @@ class _Shown(io.TextIOWrapper):
         self._without_reader(super().flush)
 
 
+def stream(binary):
+    """A stream of that kind for a report."""
+    return _Shown(binary, encoding="utf-8", errors="backslashreplace")
+
+
 def start():
     """The first call of every tool: replaces stdout and stderr. A character that the terminal's encoding lacks is shown
     by its number."""

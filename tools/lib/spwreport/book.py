@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The record of a run ("spinwire.profile/1"): begun, kept, written, and turned into the report."""
+import csv
+import io
 import json
 import os
 import time
@@ -76,20 +78,40 @@ def status_of(record):
     return 3 if any(step["spinwire"]["ledger"]["residual"] or step["spinwire"]["pool"]["leaked"] for step in ok) else 0
 
 
-def finish(record, folder, say):
+def _csv(record):
+    """One line a load; an unknown figure is empty, a percentile among lost frames is the word."""
+    out, counts = io.StringIO(), ("intended", "sent", "echoed", "unsent", "lost", "corrupted")
+    points = [f"{name}_ns" for name in ("min", *(name for name, _ in data.POINTS), "max")]
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(["share", "offered_fps", "echoed_fps", "missing", *counts, *points, "received", "residual", "fault"])
+    for step in record["steps"]:
+        if data.good(step):
+            gen, ledger = step["gen"], step["spinwire"]["ledger"]
+            rows.writerow([step["share"], step["offered_fps"], data.echoed_fps(gen), data.missing(gen),
+                           *(gen[name] for name in counts), *(gen["round_trip"][name] for name in points),
+                           ledger["received"], ledger["residual"], ""])
+        else:
+            rows.writerow([step["share"], step["offered_fps"], *[None] * (4 + len(counts) + len(points)),
+                           step["faults"][-1]])
+    return out.getvalue()
+
+
+def finish(record, folder, say, json_path=None, csv_path=None):
     """Writes DIR/profile.json and DIR/report.html, unless nothing was measured: then the report of an earlier run
-    stays. An exit status."""
+    stays; and the record as JSON and CSV where that is asked for. An exit status."""
+    extra = ((json_path, json.dumps(record)), (csv_path, _csv(record)))
+    kept = [_write(path, text, say) for path, text in extra if path]
     if not any(data.good(step) for step in record["steps"]):
         say(f"no report: nothing was measured; what an earlier run left in {folder} is unchanged")
         return status_of(record)
     begin = time.monotonic()
     path = os.path.join(folder, "report.html")
-    kept = _write(os.path.join(folder, "profile.json"), json.dumps(record), say)
+    kept.append(_write(os.path.join(folder, "profile.json"), json.dumps(record), say))
     done = _write(path, page.html(record, folder), say)
     if done:
         say(f"report: {os.path.abspath(path)} ({os.path.getsize(path) / 1024:.0f} KiB, written in "
             f"{time.monotonic() - begin:.1f} s)")
-    return status_of(record) if kept and done else 2
+    return status_of(record) if all(kept) and done else 2
 
 
 def render(folder, say):
