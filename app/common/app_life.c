@@ -89,7 +89,8 @@ static void life_show(uint64_t now)
 
 static void *life_main(void *unused SPW_UNUSED)
 {
-	const struct timespec nap = {.tv_nsec = TURN_NS};
+	const struct timespec nap = {.tv_sec = life.terminal ? 0 : REPORT_NS / SECOND,
+				     .tv_nsec = life.terminal ? TURN_NS : 0};
 
 	for (;;) {
 		nanosleep(&nap, NULL);

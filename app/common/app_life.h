@@ -10,7 +10,8 @@
 
 #include "base/spw_types.h"
 
-/* Purpose: begins to show phases, by a thread of its own, which sleeps but for four turns a second.
+/* Purpose: begins to show phases, by a thread of its own, which has four turns a second on a
+ *   terminal, and one in ten seconds elsewhere.
  *   Without it, and if no thread can be had, phases are not shown.
  * Thread: main, once, after rights were reduced; program is static.
  */

@@ -31,7 +31,7 @@ struct doctor_args {
 	const char *apply;        /* plan: the root below which the netplan file is written; NULL */
 	const char *cores, *near; /* cores: how many, near which NIC; NULL: any */
 	uint64_t core_cnt;
-	bool facts, measure;
+	bool facts, full, measure;
 	uint64_t expect_bps; /* measure: what one function should carry; 0: not given */
 	uint32_t idle_cnt, idle_core[DOCTOR_IDLE_MAX];
 	uint64_t idle_ns;
@@ -65,8 +65,8 @@ int doctor_idle(const struct doctor_args *args);
 
 /* table.c: prints text from outside, which must not move the cursor. */
 void doctor_put(const char *text);
-/* Prints what was measured, and findings; or all facts. */
-void doctor_table(const struct spw_plat *plat);
+/* Prints what was measured, and findings: notes only by their codes, but for full; or all facts. */
+void doctor_table(const struct spw_plat *plat, bool full);
 void doctor_facts(const struct spw_plat *plat);
 /* Returns: the exit status that the findings mean. */
 int doctor_status(const struct spw_plat *plat);

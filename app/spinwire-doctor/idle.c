@@ -20,6 +20,7 @@
 
 #include "app_file.h"
 #include "app_json.h"
+#include "app_life.h"
 #include "base/spw_err.h"
 #include "doctor.h"
 #include "hist/spw_hist.h"
@@ -204,7 +205,11 @@ int doctor_idle(const struct doctor_args *args)
 		probe[i].core = args->idle_core[i];
 		probe[i].ticks = spw_tsc_from_ns(&tsc, args->idle_ns);
 	}
+	/* Not shown, only named by Ctrl-C: a thread that shows it would take time from the cores.
+	 */
+	app_life_phase(args->idle_ns, "watching %u cores", args->idle_cnt);
 	rc = idle_run(probe, args->idle_cnt);
+	app_life_phase(0, "%s", "");
 	if (rc == 0)
 		rc = idle_show(args, probe, &tsc);
 	free(probe);

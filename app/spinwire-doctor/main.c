@@ -17,6 +17,7 @@
 #include "app_program.h"
 #include "app_file.h"
 #include "app_json.h"
+#include "app_life.h"
 #include "base/spw_err.h"
 #include "doctor.h"
 
@@ -57,8 +58,10 @@ static int doctor_examine(const struct doctor_args *args)
 		spw_plat_free(plat);
 		return app_complain(PROGRAM, rc);
 	}
-	if (!doctor_is_quiet(args))
-		(args->facts ? doctor_facts : doctor_table)(plat);
+	if (!doctor_is_quiet(args) && args->facts)
+		doctor_facts(plat);
+	else if (!doctor_is_quiet(args))
+		doctor_table(plat, args->full);
 	if (args->json)
 		rc = app_json_write(doctor_json(plat, args->facts), args->json);
 	if (args->csv && app_json_csv(doctor_pairs_json(plat), args->csv))
@@ -141,6 +144,7 @@ int main(int argc, char **argv)
 	int rc, status = APP_GOOD;
 
 	app_program_start(PROGRAM);
+	app_life_ends(PROGRAM);
 	if ((rc = doctor_args(&args, argc, argv)) < 0)
 		status = app_complain(PROGRAM, rc);
 	else if (rc == 0 && !strcmp(args.command, "record"))

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app_life.h"
 #include "base/spw_err.h"
 
 bool measure_is_usable(const struct spw_plat_nic *nic)
@@ -123,13 +124,15 @@ static int measure_bundle(const struct doctor_args *args, const struct bundle *b
 	struct spw_plat_pair pair = {.mbps = -1,
 				     .cable = b->from[0] != b->to[0],
 				     .nominal_mbps = measure_nominal(args, b)};
-	int rc = measure_ends_run(b, &pair);
+	int rc;
 
+	measure_names(b, false, pair.from, sizeof(pair.from));
+	measure_names(b, true, pair.to, sizeof(pair.to));
+	app_life_phase(0, "measuring %s to %s", pair.from, pair.to);
+	rc = measure_ends_run(b, &pair);
 	/* Ports that no cable joins do not answer, and leave no row. */
 	if (rc || (pair.mbps < 0 && pair.cable))
 		return rc;
-	measure_names(b, false, pair.from, sizeof(pair.from));
-	measure_names(b, true, pair.to, sizeof(pair.to));
 	measure_add(list, &pair);
 	return 0;
 }
@@ -196,14 +199,20 @@ int doctor_measure(const struct doctor_args *args, struct spw_plat *plat)
 
 	if (!list)
 		return spw_err(ENOMEM, "no memory to measure");
-	if (plat->gpu_cnt)
+	app_life_start("spinwire-doctor");
+	if (plat->gpu_cnt) {
+		app_life_phase(plat->gpu_cnt * 1000000000ull, "putting the GPUs under load");
 		spw_plat_gpus_load(plat, NULL, NULL);
+	}
+	if (args->peer)
+		app_life_phase(0, "measuring to %s", args->peer);
 	rc = args->peer ? measure_peer(args, plat, list) : measure_own(args, plat, list);
 	if (rc == 0 && list->cnt == 0 && plat->gpu_cnt == 0)
 		rc = spw_err(ENODEV, "--measure: no RDMA port with a link and an IPv4 address; "
 				     "look at spinwire-doctor without --measure");
 	if (rc == 0)
 		spw_plat_pairs_put(plat, list->pair, list->cnt);
+	app_life_phase(0, "%s", "");
 	free(list);
 	return rc;
 }

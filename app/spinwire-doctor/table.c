@@ -63,6 +63,18 @@ static void table_put_findings(const struct spw_plat *plat, enum spw_plat_severi
 	}
 }
 
+/* What may stay as it is takes one line; its codes are those of the JSON findings. */
+static void table_put_notes(const struct spw_plat *plat)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < plat->finding_cnt; i++)
+		if (plat->finding[i].severity == SPW_PLAT_NOTE)
+			printf("%s%s", cnt++ ? ", " : "note   ", plat->finding[i].code);
+	if (cnt)
+		printf(": what to do is in --full\n");
+}
+
 /* Gb/s with as many digits as the figure is worth. */
 static void table_put_rate(int64_t mbps)
 {
@@ -122,7 +134,7 @@ static void table_put_loads(const struct spw_plat *plat)
 }
 
 /* Unknown facts are counted, not listed: --facts has them with their reasons. */
-void doctor_table(const struct spw_plat *plat)
+void doctor_table(const struct spw_plat *plat, bool full)
 {
 	doctor_put(plat->machine[0] ? plat->machine : "a machine of unknown make");
 	printf(": cores %u, network functions %u, GPUs %u; facts %u, unknown %u (--facts)\n",
@@ -130,8 +142,12 @@ void doctor_table(const struct spw_plat *plat)
 	       table_unknown_cnt(plat));
 	table_put_pairs(plat);
 	table_put_loads(plat);
-	for (int severity = SPW_PLAT_ERROR; severity >= SPW_PLAT_NOTE; severity--)
+	for (int severity = SPW_PLAT_ERROR; severity >= SPW_PLAT_WARN; severity--)
 		table_put_findings(plat, (enum spw_plat_severity)severity);
+	if (full)
+		table_put_findings(plat, SPW_PLAT_NOTE);
+	else
+		table_put_notes(plat);
 	if (plat->finding_cnt == 0)
 		printf("no finding\n");
 }

@@ -27,7 +27,7 @@ struct perf_args {
 	const char *host; /* the other end; NULL: two software devices of this machine, or ssh */
 	const char *ssh;  /* start the other end there */
 	uint16_t port;
-	bool full, once;
+	bool full, all_sizes, once;
 	const char *json, *csv, *html;
 	const char *rails, *secret;
 	uint32_t rows;            /* mask of enum perf_row */

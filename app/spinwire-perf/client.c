@@ -192,7 +192,7 @@ static int status_of(const struct perf_session *s, const struct perf_rows *rows)
 /* Rows that could not be measured any more are printed too: a report has a row for each case of
  * the plan. */
 static void measure_all(struct perf_session *s, const struct perf_plan *plan,
-			struct perf_rows *rows, bool quiet)
+			struct perf_rows *rows, bool tables)
 {
 	struct dead dead = {0};
 	bool on = true;
@@ -206,7 +206,7 @@ static void measure_all(struct perf_session *s, const struct perf_plan *plan,
 			on = client_measure(s, &rows->result[i], &dead);
 		else
 			perf_mark(&rows->result[i], PERF_FAILED, "%s left before it", s->ctl.peer);
-		if (!quiet)
+		if (tables)
 			perf_table_row(s, rows, i);
 	}
 	app_life_phase(0, "%s", "");
@@ -218,7 +218,8 @@ int perf_client(const struct perf_args *args, const struct spw_oob_secret *secre
 	struct perf_session *s = calloc(1, sizeof(*s));
 	struct perf_plan *plan = calloc(1, sizeof(*plan));
 	struct perf_rows rows = {.result = calloc(PERF_CASE_MAX, sizeof(*rows.result))};
-	bool quiet = app_file_is_stdout(args->json) || app_file_is_stdout(args->csv);
+	const bool quiet = app_file_is_stdout(args->json) || app_file_is_stdout(args->csv),
+		   tables = args->full && !quiet;
 	int rc = s && plan && rows.result ? 0 : spw_err(ENOMEM, "no memory"), status;
 
 	if (rc == 0) {
@@ -231,9 +232,11 @@ int perf_client(const struct perf_args *args, const struct spw_oob_secret *secre
 		perf_plan(args, s, plan);
 		if (!quiet)
 			perf_table_head(s);
-		measure_all(s, plan, &rows, quiet);
-		if (!quiet)
+		measure_all(s, plan, &rows, tables);
+		if (tables)
 			perf_table_end(s, &rows);
+		else if (!quiet)
+			perf_brief(s, &rows);
 		status = client_outputs_write(args, s, &rows, status_of(s, &rows));
 	} else {
 		status = app_complain(PERF_PROGRAM, rc);

@@ -11,7 +11,7 @@
  *   measure/    case_xfer: lane, pump, echo, queue, bytes, gpu, open_loop; case_egress: datagram;
  *               case_tcp: open_loop; pair: which rails face each other
  *   result/     judge, limit, reference, phy: what the figures mean; facts: what both machines
- *               are; table, report: text, JSON, CSV, HTML
+ *               are; table, brief, report: text, JSON, CSV, HTML
  */
 #ifndef PERF_H
 #define PERF_H

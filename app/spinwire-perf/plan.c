@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The cases of a run. By default nine sizes and what owners ask first, in at most three minutes;
- * --full: every power of two, every rail alone.
+ * --all-sizes: every power of two, every rail alone.
  *
  * client.c calls perf_plan once, when both ends are known. Cases of one table follow each other,
  * since table.c prints a heading where the table changes and lane.c opens a connection where the
@@ -43,7 +43,7 @@ struct planning {
 	const struct perf_args *args;
 	struct perf_plan *plan;
 	uint32_t ms;
-	uint64_t all[PERF_SIZE_MAX]; /* of --full */
+	uint64_t all[PERF_SIZE_MAX]; /* of --all-sizes */
 	uint64_t gib[PERF_SIZE_MAX]; /* of collectives: 1 KiB to 1 GiB */
 	uint32_t all_cnt, gib_cnt;
 };
@@ -75,7 +75,7 @@ static void add_sizes(struct planning *p, struct perf_case what, struct list lis
 {
 	if (p->args->size_cnt)
 		list = (struct list){p->args->size, p->args->size_cnt};
-	else if (p->args->full)
+	else if (p->args->all_sizes)
 		list = (struct list){p->all, p->all_cnt};
 	for (uint32_t i = 0; i < list.cnt; i++) {
 		what.bytes = list.size[i];
@@ -153,7 +153,7 @@ static void plan_egress(struct planning *p, const struct perf_rails *rails)
 static void plan_gpu(struct planning *p, const struct perf_session *s)
 {
 	static const enum perf_op op[] = {PERF_WRITE, PERF_SEND, PERF_READ};
-	uint32_t cnt = p->args->full ? SPW_ARRAY_CNT(op) : 1;
+	uint32_t cnt = p->args->all_sizes ? SPW_ARRAY_CNT(op) : 1;
 	struct perf_case what = {.gpu = true, .rails = (1u << s->rails.cnt) - 1, .streams = 1};
 
 	if (s->own.no_gpu[0] && s->peer.no_gpu[0] && !p->args->rows_named)
@@ -170,7 +170,7 @@ static void plan_collective(struct planning *p, struct perf_case what, struct li
 {
 	if (p->args->size_cnt)
 		list = (struct list){p->args->size, p->args->size_cnt};
-	else if (p->args->full)
+	else if (p->args->all_sizes)
 		list = (struct list){p->gib, p->gib_cnt};
 	for (uint32_t net = 0; net < PERF_NET_CNT; net++) {
 		bool one_shot = net == PERF_NET_ONE_SHOT;
@@ -221,7 +221,7 @@ static void plan_tcp(struct planning *p, uint32_t rails, bool bond)
 				    .op = PERF_BOND, .streams = streams[i], .bytes = 128 * KIB});
 }
 
-/* The time of a row: as asked for, else by --full, else by how many cores there are. */
+/* The time of a row: as asked for, else by --all-sizes, else by how many cores there are. */
 void perf_plan(const struct perf_args *args, const struct perf_session *s,
 	       struct perf_plan *plan_out)
 {
@@ -230,7 +230,7 @@ void perf_plan(const struct perf_args *args, const struct perf_session *s,
 
 	plan_out->cnt = 0;
 	p.ms = args->ms                                   ? args->ms
-	       : args->full                               ? MS_FULL
+	       : args->all_sizes                          ? MS_FULL
 	       : SPW_MIN(s->own.cores, s->peer.cores) < 4 ? MS_FEW
 							  : MS_DFLT;
 	for (uint64_t size = 2; size <= 64 * MIB; size *= 2)

@@ -300,7 +300,7 @@ static void table_findings(const struct perf_end *end)
 }
 
 /* Each reason for a mark once, with the number of its rows. */
-static void table_reasons(const struct perf_rows *rows, enum perf_valid valid)
+void perf_table_reasons(const struct perf_rows *rows, enum perf_valid valid)
 {
 	for (uint32_t i = 0; i < rows->cnt; i++) {
 		const struct perf_result *r = &rows->result[i];
@@ -344,6 +344,6 @@ void perf_table_end(const struct perf_session *s, const struct perf_rows *rows)
 			printf("check  the doctor finds nothing on either machine: look at cable "
 			       "and switch, and at what else uses them\n");
 	}
-	table_reasons(rows, PERF_UNVERIFIED);
-	table_reasons(rows, PERF_FAILED);
+	perf_table_reasons(rows, PERF_UNVERIFIED);
+	perf_table_reasons(rows, PERF_FAILED);
 }

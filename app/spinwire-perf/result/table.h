@@ -23,6 +23,10 @@ void perf_table_progress(const struct perf_plan *plan, uint32_t idx);
 void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, uint32_t idx);
 /* Purpose: verdicts, and what to check. */
 void perf_table_end(const struct perf_session *s, const struct perf_rows *rows);
+/* Purpose: each reason for a mark once, with the number of its rows. */
+void perf_table_reasons(const struct perf_rows *rows, enum perf_valid valid);
+/* brief.c: a line for each table, and what is odd. */
+void perf_brief(const struct perf_session *s, const struct perf_rows *rows);
 
 /* report.c. Owner: the caller. NULL: no memory. */
 json_t *perf_report(const struct perf_session *s, const struct perf_rows *rows);

@@ -67,6 +67,23 @@ def test_status():
               "the worst is not first")
 
 
+def test_brief():
+    """Notes are one line of codes; --full has each with what to do. Warnings have it in both."""
+    with spwlab.scratch() as folder:
+        args = ["replay", platform("bare-vm"),
+                write_file(folder, "shared", "sys/devices/system/cpu/isolated = \n"
+                           "sys/devices/system/node/node0/hugepages/hugepages-2048kB/free_hugepages = 0\n")]
+        rows = findings(*args)
+        brief, full = doctor(*args).stdout, doctor(*args, "--full").stdout
+    notes = {code for code, row in rows.items() if row["severity"] == "note"}
+    check(len(notes) > 1 and len(rows) > len(notes), rows)
+    line = re.search(r"^note   (.*): what to do is in --full$", brief, re.M)
+    equal(set(line[1].split(", ")), notes, brief)
+    equal(set(re.findall(r"^note   (\S+) +\S", full, re.M)), notes, full)
+    warn = re.compile(r"^warn .*\n +mend: .*", re.M)
+    check(warn.findall(brief) == warn.findall(full) != [], brief)
+
+
 # What owners of such machines complain of, and the findings that stand for it.
 COMPLAINTS = {
     "modules absent": ["modules-absent", "uverbs-absent"], "link down": ["link-down", "link-none"],

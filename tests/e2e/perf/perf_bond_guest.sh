@@ -54,7 +54,7 @@ wait_for 60 bond_is_up
 in_end b 1 serve --once > /tmp/server 2>&1 &
 wait_for 60 grep -q "serves on port" /tmp/server
 set +e
-in_end a 0 10.77.0.2 --rows write,tcp,bond --sizes 64,64K --time 400ms --json /tmp/json
+in_end a 0 10.77.0.2 --full --rows write,tcp,bond --sizes 64,64K --time 400ms --json /tmp/json
 status=$?
 cat /tmp/server
 for cable in p q; do

@@ -19,7 +19,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."
 TOOL = os.path.join(ROOT, "tools", "with-softhca")
 INSIDE = "SPW_IN_NETNS"
 LIMIT_S = 120
-QUICK = ["--time", "40ms", "--sizes", "64,64K"]
+QUICK = ["--full", "--time", "40ms", "--sizes", "64,64K"]
 
 
 def cable():

@@ -49,6 +49,29 @@ def test_local():
         check(all(title in done.stdout for title in {row["table"] for row in got["rows"]}), done.stdout)
 
 
+def test_brief():
+    """A line for each table, in place of its rows, with the figures of the JSON report; the reasons of what cannot be
+    valid here; Ctrl-C names the row."""
+    spwtest.need_card()
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "j")
+        done = perf("--rows", "write,tcp", "--time", "40ms", "--sizes", "64,64K", "--json", path)
+        got = documents.load(path)
+    for title in {row["table"] for row in got["rows"]}:
+        found = re.findall(rf": {re.escape(title)}, \d+ [KMG]?i?B$", done.stdout, re.M)
+        equal(len(found), 1, f"{title} in\n{done.stdout}")
+    best = max(row["gbps"] for row in rows_of(got, op="write", latency=False) if not row["case"]["both"])
+    check(f"bandwidth  {best:.3f} Gb/s" in done.stdout and "messages/s" not in done.stdout, done.stdout)
+    check("unverified: " in done.stdout and done.stdout.splitlines()[-1].startswith("next "), done.stdout)
+    shown = spwtest.Terminal([PERF, "--rows", "write", "--time", "2s"])
+    row = re.compile(r"\[Krow 1 of \d+: write")
+    spwlab.wait_for(lambda: shown.job.poll() is not None or row.search(shown.text), 60, "a row")
+    shown.job.send_signal(signal.SIGINT)
+    status, text = shown.end()
+    equal(status, 130, text)
+    check(re.search(r"spinwire-perf: interrupted after [\d.]+ s: row 1 of \d+: write, rail 1, ", text), text)
+
+
 def test_outputs():
     """A report that fails costs no other one; none goes through a link, or is found to be impossible only after the
     run; "-" is stdout or refused."""
@@ -133,8 +156,8 @@ def test_collectives():
     they are asked for, and one line where there is no torch for them."""
     with server(under=card("--as", "dgx-spark")) as (host, _), spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
-        done = subprocess.run([*card("--as", "dgx-spark"), PERF, host, "--rows", "coll", "--sizes", "1K,64K,8M",
-                               "--time", "40ms", "--json", path],
+        done = subprocess.run([*card("--as", "dgx-spark"), PERF, host, "--full", "--rows", "coll", "--sizes",
+                               "1K,64K,8M", "--time", "40ms", "--json", path],
                               capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
         got = documents.load(path)
     one_shot = rows_of(got, net="one-shot")
@@ -162,9 +185,8 @@ def test_gpu():
     quick = ["--time", "40ms", "--sizes", "1M"]
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
-        done = subprocess.run([PERF, "--rows", "write,gpu", *quick, "--json", path], capture_output=True, text=True,
-                              timeout=LIMIT_S, check=False,
-                              stdin=subprocess.DEVNULL)
+        done = subprocess.run([PERF, "--full", "--rows", "write,gpu", *quick, "--json", path], capture_output=True,
+                              text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
         got = documents.load(path)
     rows = rows_of(got, gpu=True)
     check(rows and rows_of(got, gpu=False), str(got["rows"]))
@@ -392,9 +414,8 @@ def test_peer_dies():
     """Killed in a row: that row says so, the others are named, what was measured is kept."""
     with spwlab.scratch() as folder, server(under=card()) as (host, process):
         path = os.path.join(folder, "j")
-        client = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--sizes", "64,64K", "--time", "500ms", "--json",
-                               path], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True)
+        client = spwlab.spawn([*card(), PERF, host, "--full", "--rows", "write", "--sizes", "64,64K", "--time", "500ms",
+                               "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in client.stdout:
             if line.strip().startswith("64 B"):
                 break

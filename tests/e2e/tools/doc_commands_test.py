@@ -154,9 +154,9 @@ def run_pair_on(card, command):
     return done.stdout
 
 
-def run_perf(_command, folder):
+def run_perf(command, folder):
     need_softhca()
-    return output_of([spwlab.program("spinwire-perf"), "--time", "40ms"], folder)
+    return output_of([spwlab.program("spinwire-perf"), *shlex.split(command)[1:], "--time", "40ms"], folder)
 
 
 # (pattern of the whole command, what runs it or the reason why it is not run)
@@ -177,7 +177,7 @@ RULES = [
     (r"spinwire .*--port mlx5:\S+mode=eth.*", run_program),
     (r"spinwire-gen .*--port mlx5:.*", run_program),
     (r"spinwire(-gen|-bench)? --help", run_plain),
-    (r"spinwire-perf", run_perf),
+    (r"spinwire-perf( --full)?", run_perf),
     (r"spinwire-perf --ssh .*", "needs another machine; e2e_perf_ssh has a namespace with sshd"),
     (r"git clone .*|tools/deps .*meson setup .*|sudo .*|ssh .*", "changes the machine, or needs another one"),
     (r"(mkdir .* && )?spinwire-doctor plan --peer .*", "needs a peer; e2e_doctor_plan_* have recorded ones"),
