@@ -301,14 +301,6 @@ SPW_INLINE uint16_t pipe_turn(const unsigned int flags, struct spw_pipe *pipe)
 	return polled;
 }
 
-/* A turn while draining: settles batches, polls and pushes nothing. */
-SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
-{
-	int settled = pipe_settle(flags, pipe);
-
-	pipe_end_turn(flags, pipe, !settled);
-}
-
 /* ---- variants: one body, constant flags, chosen at set-up ---- */
 
 /* A variant, and the same with the flight recorder. */
@@ -333,16 +325,12 @@ SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
 	static uint16_t pipe_turn_##name(struct spw_pipe *pipe) \
 	{                                                       \
 		return pipe_turn(flags, pipe);                  \
-	}                                                       \
-	static void pipe_drain_##name(struct spw_pipe *pipe)    \
-	{                                                       \
-		pipe_turn_drain(flags, pipe);                   \
 	}
 PIPE_VARIANT_LIST(X)
 #undef X
 
 static const struct pipe_variant pipe_variant[] = {
-#define X(name, flags) {flags, pipe_turn_##name, pipe_drain_##name},
+#define X(name, flags) {flags, pipe_turn_##name},
 	PIPE_VARIANT_LIST(X)
 #undef X
 };
@@ -351,6 +339,15 @@ static const struct pipe_variant pipe_variant[] = {
 uint16_t spw_pipe_turn_again(struct spw_pipe *pipe)
 {
 	return pipe_turn(pipe->turn_flags | SPW_REC_REPLAY, pipe);
+}
+
+/* The same for draining. */
+void pipe_turn_drain(struct spw_pipe *pipe)
+{
+	const unsigned int flags = pipe->turn_flags | (pipe->flags & SPW_PIPE_FLIGHT);
+	const int settled = pipe_settle(flags, pipe);
+
+	pipe_end_turn(flags, pipe, !settled);
 }
 
 /* ---- set-up and run ---- */
@@ -423,7 +420,7 @@ void spw_pipe_end(struct spw_pipe *pipe)
 
 	while (pipe->ring->retired_seq != pipe->ring->head_seq &&
 	       spw_tsc_now() - drain_start < pipe->drain_tsc)
-		pipe->drain_turn(pipe);
+		pipe_turn_drain(pipe);
 	spw_pipe_slow_judge(pipe, true);
 	pipe_flight_state(pipe, true);
 	spw_rec_end(&pipe->rec);

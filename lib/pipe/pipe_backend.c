@@ -37,7 +37,6 @@ static void variant_set(struct spw_pipe *pipe)
 
 	pipe->turn_flags = flags & ~SPW_PIPE_FLIGHT;
 	pipe->turn = variant->turn;
-	pipe->drain_turn = variant->drain_turn;
 }
 
 /* Batches that were pushed have exec_busy as it was then, and stamps of the clock in use: with one
@@ -102,7 +101,7 @@ static SPW_COLD uint16_t pipe_turn_change(struct spw_pipe *pipe)
 		backend_change(pipe, asked);
 		return 0;
 	}
-	pipe->drain_turn(pipe);
+	pipe_turn_drain(pipe);
 	if (spw_tsc_now() - pipe->change_tsc > pipe->drain_tsc)
 		variant_set(pipe); /* the backend stays, and all that is known of its batches */
 	return 0;

@@ -44,12 +44,15 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 		    const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
 		    bool sent_tx) SPW_COLD;
 
-/* A variant of the loop: its turn, and the one while draining. */
+/* A variant of the loop. */
 struct pipe_variant {
 	unsigned int flags;
 	uint16_t (*turn)(struct spw_pipe *pipe);
-	void (*drain_turn)(struct spw_pipe *pipe);
 };
+
+/* pipe.c. Purpose: a turn while draining: settles batches, polls and pushes nothing. Thread: owner.
+ */
+void pipe_turn_drain(struct spw_pipe *pipe) SPW_COLD;
 
 /* pipe.c. Returns: the variant with exactly these flags; NULL: the loop has none.
  * Thread: setup, owner. */

@@ -146,9 +146,8 @@ struct spw_pipe {
 	uint16_t burst;
 	uint32_t tx_drop; /* enum spw_drop under which a refused echo is counted */
 	bool can_tx;
-	void (*drain_turn)(struct spw_pipe *pipe);
 	struct spw_clock_box *exec_clock, *nic_clock;
-	/* the backends (pipe_backend.c); ring, turn, drain_turn and exec_clock are those of
+	/* the backends (pipe_backend.c); ring, turn and exec_clock are those of
 	 * backend[backend_idx] */
 	struct spw_pipe_backend backend[SPW_PIPE_BACKEND_MAX];
 	uint32_t backend_cnt;

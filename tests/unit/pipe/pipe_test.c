@@ -282,7 +282,7 @@ static void test_variants(void **state)
 			assert_non_null(
 				strstr(spw_err_text(), "executor 1 is inline and has a clock"));
 		else
-			assert_true(pipe->turn && pipe->drain_turn);
+			assert_non_null(pipe->turn);
 	}
 	free(pipe);
 }
