@@ -12,30 +12,48 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <rte_ether.h>
+
 #include "base/spw_log.h"
 
 #define ATF_COM 0x2u /* linux/if_arp.h: the entry is complete */
 
-static const struct rte_ether_addr src_dflt = {{2, 0, 0, 0, 0, 1}}, dst_dflt = {{2, 0, 0, 0, 0, 2}};
+static const uint8_t none[ETH_ALEN], src_dflt[ETH_ALEN] = {2, 0, 0, 0, 0, 1},
+				     dst_dflt[ETH_ALEN] = {2, 0, 0, 0, 0, 2};
+
+bool gen_address_parse(const char *text, uint8_t mac_out[ETH_ALEN])
+{
+	return rte_ether_unformat_addr(text, (struct rte_ether_addr *)mac_out) == 0;
+}
+
+void gen_address_text(const uint8_t mac[ETH_ALEN], char text_out[GEN_MAC_TEXT_BYTES])
+{
+	rte_ether_format_addr(text_out, GEN_MAC_TEXT_BYTES, (const struct rte_ether_addr *)mac);
+}
+
+static bool address_is_none(const uint8_t mac[ETH_ALEN])
+{
+	return !memcmp(mac, none, ETH_ALEN);
+}
 
 /* proc_pid_net(5), arp: address, type, flags, MAC, mask, device. */
-bool gen_address_neighbour(FILE *arp, uint32_t ip, struct rte_ether_addr *mac_out)
+bool gen_address_neighbour(FILE *arp, uint32_t ip, uint8_t mac_out[ETH_ALEN])
 {
-	char line[256], addr[INET_ADDRSTRLEN], mac[RTE_ETHER_ADDR_FMT_SIZE];
+	char line[256], addr[INET_ADDRSTRLEN], mac[GEN_MAC_TEXT_BYTES];
 	unsigned int flags;
 	struct in_addr at;
 
 	while (fgets(line, sizeof(line), arp))
 		if (sscanf(line, "%15s %*x %x %17s", addr, &flags, mac) == 3 && flags & ATF_COM &&
 		    inet_pton(AF_INET, addr, &at) == 1 && ntohl(at.s_addr) == ip &&
-		    rte_ether_unformat_addr(mac, mac_out) == 0)
+		    gen_address_parse(mac, mac_out))
 			return true;
 	return false;
 }
 
 /* The kernel's table is read once; no ARP request is sent, since the port may be one that the
  * kernel does not have. */
-static bool address_neighbour(uint32_t ip, struct rte_ether_addr *mac_out)
+static bool address_neighbour(uint32_t ip, uint8_t mac_out[ETH_ALEN])
 {
 	FILE *arp = fopen("/proc/net/arp", "re");
 	bool found = arp && gen_address_neighbour(arp, ip, mac_out);
@@ -47,22 +65,22 @@ static bool address_neighbour(uint32_t ip, struct rte_ether_addr *mac_out)
 
 void gen_address_fill(struct gen_frame_conf *frame, const struct spw_port *port)
 {
-	struct rte_ether_addr own;
+	const uint8_t *own = port->caps.mac;
+	char text[GEN_MAC_TEXT_BYTES];
 
 	if (port->caps.messages)
 		return;
-	memcpy(own.addr_bytes, port->caps.mac, sizeof(own.addr_bytes));
-	if (rte_is_zero_ether_addr(&frame->src_mac))
-		frame->src_mac = rte_is_zero_ether_addr(&own) ? src_dflt : own;
-	if (!rte_is_zero_ether_addr(&frame->dst_mac) ||
-	    address_neighbour(frame->dst_ip, &frame->dst_mac))
+	if (address_is_none(frame->src_mac))
+		memcpy(frame->src_mac, address_is_none(own) ? src_dflt : own, ETH_ALEN);
+	if (!address_is_none(frame->dst_mac) || address_neighbour(frame->dst_ip, frame->dst_mac))
 		return;
-	frame->dst_mac = dst_dflt;
-	if (!rte_is_zero_ether_addr(&own))
+	memcpy(frame->dst_mac, dst_dflt, ETH_ALEN);
+	gen_address_text(dst_dflt, text);
+	if (!address_is_none(own))
 		spw_info(
-			"port %s: frames go to " RTE_ETHER_ADDR_PRT_FMT
-			", since --dst-mac is not given and the kernel has no neighbour with "
+			"port %s: frames go to %s, since --dst-mac is not given and the kernel has "
+			"no neighbour with "
 			"--dst-ip; a VF, an SF or half of a DGX Spark's port receives only its own "
 			"address",
-			port->name, RTE_ETHER_ADDR_BYTES(&dst_dflt));
+			port->name, text);
 }

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "address.h"
 #include "app_opt.h"
 #include "base/spw_err.h"
 #include "conf.h"
@@ -36,12 +37,11 @@ const char *gen_gaps_name(enum gen_gaps gaps)
 
 static int conf_mac_set(void *mac, const char *value)
 {
-	return rte_ether_unformat_addr(value, mac)
-		       ? spw_err(EINVAL, "'%s' is not a MAC address", value)
-		       : 0;
+	return gen_address_parse(value, mac) ? 0
+					     : spw_err(EINVAL, "'%s' is not a MAC address", value);
 }
 
-/* %c finds anything behind the address. Kept in host order, as RTE_IPV4 makes it. */
+/* %c finds anything behind the address. Kept in host order. */
 static int conf_ip_set(void *ip_out, const char *value)
 {
 	unsigned int a, b, c, d;
@@ -50,7 +50,7 @@ static int conf_ip_set(void *ip_out, const char *value)
 	if (sscanf(value, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &more) != 4 || a > 255 || b > 255 ||
 	    c > 255 || d > 255)
 		return spw_err(EINVAL, "'%s' is not an IPv4 address", value);
-	*(uint32_t *)ip_out = RTE_IPV4(a, b, c, d);
+	*(uint32_t *)ip_out = a << 24 | b << 16 | c << 8 | d;
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include <rte_eal.h>
 
+#include "address.h"
 #include "app_eal.h"
 #include "app_file.h"
 #include "app_hdr.h"
@@ -113,7 +114,7 @@ static int gen_report_write(struct gen *gen)
 	static struct gen_sum sum;
 	int rc;
 
-	rte_ether_format_addr(what.dst_mac, sizeof(what.dst_mac), &gen->conf.frame.dst_mac);
+	gen_address_text(gen->conf.frame.dst_mac, what.dst_mac);
 	rc = gen_sum_init(&sum, gen->senders.run, gen->senders.cnt);
 
 	for (uint32_t s = 0; s < gen->senders.cnt; s++)

@@ -6,6 +6,7 @@
 #ifndef SPW_GEN_REPORT_H
 #define SPW_GEN_REPORT_H
 
+#include "address.h"
 #include "gen/spw_gen_sum.h"
 #include "port/spw_port.h"
 
@@ -14,7 +15,7 @@ struct gen_report {
 				    printed */
 	const char *port;        /* as the user named it */
 	struct spw_port *opened; /* that port, until it is closed */
-	char dst_mac[RTE_ETHER_ADDR_FMT_SIZE];
+	char dst_mac[GEN_MAC_TEXT_BYTES];
 	double rate_fps; /* of the plan */
 	const char *distribution;
 	uint64_t seed;

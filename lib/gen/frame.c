@@ -14,6 +14,7 @@
 
 #include <rte_byteorder.h>
 #include <rte_hash_crc.h>
+#include <rte_ip.h>
 
 #include "gen/spw_gen_frame.h"
 
@@ -44,22 +45,23 @@ void gen_frame_template(const struct gen_frame_conf *conf, uint32_t sender,
 			struct gen_headers *headers_out)
 {
 	memset(headers_out, 0, sizeof(*headers_out));
-	headers_out->eth.src_addr = conf->src_mac;
-	headers_out->eth.dst_addr = conf->dst_mac;
-	headers_out->eth.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
-	headers_out->ip.version_ihl = RTE_IPV4_VHL_DEF;
-	headers_out->ip.fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
-	headers_out->ip.time_to_live = 64;
-	headers_out->ip.next_proto_id = IPPROTO_UDP;
-	headers_out->ip.src_addr = rte_cpu_to_be_32(conf->src_ip);
-	headers_out->ip.dst_addr = rte_cpu_to_be_32(conf->dst_ip);
-	headers_out->udp.dst_port = rte_cpu_to_be_16(GEN_UDP_PORT);
+	memcpy(headers_out->eth.ether_shost, conf->src_mac, ETH_ALEN);
+	memcpy(headers_out->eth.ether_dhost, conf->dst_mac, ETH_ALEN);
+	headers_out->eth.ether_type = rte_cpu_to_be_16(ETHERTYPE_IP);
+	headers_out->ip.version = IPVERSION;
+	headers_out->ip.ihl = sizeof(headers_out->ip) / 4;
+	headers_out->ip.frag_off = rte_cpu_to_be_16(IP_DF);
+	headers_out->ip.ttl = IPDEFTTL;
+	headers_out->ip.protocol = IPPROTO_UDP;
+	headers_out->ip.saddr = rte_cpu_to_be_32(conf->src_ip);
+	headers_out->ip.daddr = rte_cpu_to_be_32(conf->dst_ip);
+	headers_out->udp.dest = rte_cpu_to_be_16(GEN_UDP_PORT);
 	headers_out->stamp.magic_be = rte_cpu_to_be_16(GEN_MAGIC);
 	headers_out->stamp.version = GEN_VERSION;
 	headers_out->stamp.flags = conf->stream ? (uint8_t)(SPW_IDENT_STREAM | sender << 4) : 0;
 	headers_out->stamp.run_be = rte_cpu_to_be_16(conf->run);
-	/* ip.total_length is 0 here; frame_checksum_add() adds it for each frame. */
-	headers_out->ip.hdr_checksum = rte_ipv4_cksum(&headers_out->ip);
+	/* ip.tot_len is 0 here; frame_checksum_add() adds it for each frame. */
+	headers_out->ip.check = (uint16_t)~rte_raw_cksum(&headers_out->ip, sizeof(headers_out->ip));
 }
 
 /* RFC 1624, equation 3, for one 16-bit word that was 0 and becomes `word`. */
@@ -98,10 +100,10 @@ void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t by
 	struct gen_headers *h = (struct gen_headers *)at;
 
 	memcpy(h, headers, GEN_PAYLOAD_OFFSET);
-	h->ip.total_length = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth)));
-	h->ip.hdr_checksum = frame_checksum_add(h->ip.hdr_checksum, h->ip.total_length);
-	h->udp.src_port = rte_cpu_to_be_16((uint16_t)(GEN_FLOW_PORT + mark->flow));
-	h->udp.dgram_len = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth) - sizeof(h->ip)));
+	h->ip.tot_len = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth)));
+	h->ip.check = frame_checksum_add(h->ip.check, h->ip.tot_len);
+	h->udp.source = rte_cpu_to_be_16((uint16_t)(GEN_FLOW_PORT + mark->flow));
+	h->udp.len = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth) - sizeof(h->ip)));
 	frame_payload_write(&headers->stamp, at + GEN_PAYLOAD_OFFSET,
 			    bytes - (uint32_t)GEN_PAYLOAD_OFFSET, mark);
 }
@@ -120,10 +122,10 @@ static uint32_t frame_payload_bytes(const struct gen_headers *h, uint32_t bytes)
 	uint32_t udp_bytes;
 
 	if (bytes < sizeof(*h) + GEN_CRC_BYTES ||
-	    h->eth.ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) ||
-	    h->ip.version_ihl != RTE_IPV4_VHL_DEF || h->ip.next_proto_id != IPPROTO_UDP)
+	    h->eth.ether_type != rte_cpu_to_be_16(ETHERTYPE_IP) || h->ip.version != IPVERSION ||
+	    h->ip.ihl != sizeof(h->ip) / 4 || h->ip.protocol != IPPROTO_UDP)
 		return 0;
-	udp_bytes = rte_be_to_cpu_16(h->udp.dgram_len);
+	udp_bytes = rte_be_to_cpu_16(h->udp.len);
 	if (udp_bytes < sizeof(h->udp) + sizeof(h->stamp) + GEN_CRC_BYTES ||
 	    udp_bytes > bytes - sizeof(h->eth) - sizeof(h->ip))
 		return 0;

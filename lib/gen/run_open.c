@@ -57,7 +57,7 @@ static int run_plan_share(struct gen_run *run, const struct gen_plan_conf *whole
  */
 static int run_check_mtu(const struct gen_run *run, const struct gen_run_conf *conf)
 {
-	const uint32_t max = conf->mtu + RTE_ETHER_HDR_LEN;
+	const uint32_t max = conf->mtu + ETHER_HDR_LEN;
 
 	for (uint32_t i = 0; conf->mtu && !run->messages && i < run->plan.size_cnt; i++)
 		if (run->plan.size[i] > max)
@@ -68,8 +68,8 @@ static int run_check_mtu(const struct gen_run *run, const struct gen_run_conf *c
 				"this interface and its peer (ip link set NAME mtu %u; of a "
 				"DPDK port: mtu=%u)",
 				run->plan.size[i], conf->mtu, max,
-				run->plan.size[i] - RTE_ETHER_HDR_LEN,
-				run->plan.size[i] - RTE_ETHER_HDR_LEN);
+				run->plan.size[i] - ETHER_HDR_LEN,
+				run->plan.size[i] - ETHER_HDR_LEN);
 	return 0;
 }
 

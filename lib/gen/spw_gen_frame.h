@@ -21,9 +21,9 @@
 #ifndef SPW_GEN_FRAME_H
 #define SPW_GEN_FRAME_H
 
-#include <rte_ether.h>
-#include <rte_ip.h>
-#include <rte_udp.h>
+#include <net/ethernet.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
 
 #include "frame/spw_ident.h"
 #include "base/spw_types.h"
@@ -53,9 +53,9 @@ SPW_ASSERT_SIZE(struct gen_stamp, SPW_IDENT_BYTES);
 /* What a sender keeps ready; all of it is copied in front of each frame's payload. Packed: the 14
  * bytes of Ethernet leave everything behind them unaligned. */
 struct gen_headers {
-	struct rte_ether_hdr eth;
-	struct rte_ipv4_hdr ip;
-	struct rte_udp_hdr udp;
+	struct ether_header eth;
+	struct iphdr ip;
+	struct udphdr udp;
 	struct gen_stamp stamp;
 } SPW_PACKED;
 SPW_ASSERT_SIZE(struct gen_headers, 60);
@@ -66,7 +66,7 @@ SPW_ASSERT_OFFSET(struct gen_headers, stamp, SPW_IDENT_ETH_OFFSET);
 /* What the user chose for the frames of a run. MAC addresses of 0 are filled in before the first
  * frame. */
 struct gen_frame_conf {
-	struct rte_ether_addr src_mac, dst_mac;
+	uint8_t src_mac[ETH_ALEN], dst_mac[ETH_ALEN];
 	uint32_t src_ip, dst_ip; /* CPU order */
 	uint16_t run;
 	bool stream; /* frames have a stream number */

@@ -14,17 +14,17 @@ static char table[] =
 	"198.18.0.2       0x1         0x0         00:00:00:00:00:00     *        eth0\n"
 	"198.18.0.2       0x1         0x2         02:00:00:00:00:bb     *        eth1\n";
 
-/* 198.18.0.2, 198.18.0.3: RTE_IPV4 shifts into the sign of an int. */
+/* 198.18.0.2, 198.18.0.3. */
 static void test_neighbour(void **state)
 {
 	FILE *arp = fmemopen(table, sizeof(table) - 1, "r");
-	struct rte_ether_addr mac = {{0}};
+	uint8_t mac[ETH_ALEN] = {0};
 
 	(void)state;
-	assert_true(gen_address_neighbour(arp, 0xc6120002, &mac));
-	assert_int_equal(mac.addr_bytes[5], 0xbb);
+	assert_true(gen_address_neighbour(arp, 0xc6120002, mac));
+	assert_int_equal(mac[5], 0xbb);
 	rewind(arp);
-	assert_false(gen_address_neighbour(arp, 0xc6120003, &mac));
+	assert_false(gen_address_neighbour(arp, 0xc6120003, mac));
 	fclose(arp);
 }
 
@@ -35,14 +35,14 @@ static void test_fill(void **state)
 
 	(void)state;
 	gen_address_fill(&frame, &port);
-	assert_int_equal(frame.src_mac.addr_bytes[5], 0xcc);
-	assert_int_equal(frame.dst_mac.addr_bytes[5], 2);
-	named.src_mac.addr_bytes[0] = named.dst_mac.addr_bytes[0] = 6;
+	assert_int_equal(frame.src_mac[5], 0xcc);
+	assert_int_equal(frame.dst_mac[5], 2);
+	named.src_mac[0] = named.dst_mac[0] = 6;
 	gen_address_fill(&named, &port);
-	assert_int_equal(named.src_mac.addr_bytes[0], 6);
-	assert_int_equal(named.dst_mac.addr_bytes[0], 6);
+	assert_int_equal(named.src_mac[0], 6);
+	assert_int_equal(named.dst_mac[0], 6);
 	gen_address_fill(&none, &bare);
-	assert_int_equal(none.src_mac.addr_bytes[5], 1);
+	assert_int_equal(none.src_mac[5], 1);
 }
 
 int main(void)

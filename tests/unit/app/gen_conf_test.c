@@ -29,7 +29,7 @@ static void defaults_are_those_of_help(void **state)
 	assert_true(conf.probe_ns == 100000000 && conf.slow_ns == 100000 && conf.hold_ns == 0);
 	assert_int_equal(conf.slots, 8192);
 	assert_int_equal(conf.trail_every, 1);
-	assert_int_equal(conf.frame.src_ip, RTE_IPV4(198u, 18, 0, 1));
+	assert_int_equal(conf.frame.src_ip, 0xc6120001);
 }
 
 static void options_reach_their_fields(void **state)
@@ -43,8 +43,8 @@ static void options_reach_their_fields(void **state)
 			      "3", "--warm-up", "1s", "--link-wait", "5s", "--slots", "128"),
 			 0);
 	assert_memory_equal(&conf.frame.src_mac, mac, sizeof(mac));
-	assert_int_equal(conf.frame.src_ip, RTE_IPV4(10, 0, 0, 1));
-	assert_int_equal(conf.frame.dst_ip, RTE_IPV4(10, 0, 0, 2));
+	assert_int_equal(conf.frame.src_ip, 0x0a000001);
+	assert_int_equal(conf.frame.dst_ip, 0x0a000002);
 	assert_true(conf.probe_ns == 0 && conf.hold_ns == 2000000000 && !conf.expect_echo);
 	assert_true(conf.warm_up_ns == 1000000000 && conf.link_wait_ns == 5000000000ull);
 	assert_int_equal(conf.frame.run, 7);

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_ip.h>
+
 #include "gen/spw_gen_frame.h"
 
-static const struct gen_frame_conf conf = {.src_mac = {{2, 0, 0, 0, 0, 1}},
-					   .dst_mac = {{2, 0, 0, 0, 0, 2}},
+static const struct gen_frame_conf conf = {.src_mac = {2, 0, 0, 0, 0, 1},
+					   .dst_mac = {2, 0, 0, 0, 0, 2},
 					   .src_ip = 0x0a000001,
 					   .dst_ip = 0x0a000002,
 					   .run = 77};
@@ -58,14 +60,14 @@ static void headers_are_valid_on_the_wire(void **state)
 {
 	uint8_t *frame = make(1000, 5, 1, 1);
 	struct gen_headers *h = (struct gen_headers *)frame;
-	uint16_t sum = h->ip.hdr_checksum;
+	uint16_t sum = h->ip.check;
 
 	(void)state;
-	h->ip.hdr_checksum = 0;
-	assert_int_equal(rte_ipv4_cksum(&h->ip), sum);
-	assert_int_equal(rte_be_to_cpu_16(h->ip.total_length), 986);
-	assert_int_equal(rte_be_to_cpu_16(h->udp.dgram_len), 966);
-	assert_int_equal(rte_be_to_cpu_16(h->udp.src_port), 16389);
+	h->ip.check = 0;
+	assert_int_equal(rte_ipv4_cksum((void *)&h->ip), sum);
+	assert_int_equal(rte_be_to_cpu_16(h->ip.tot_len), 986);
+	assert_int_equal(rte_be_to_cpu_16(h->udp.len), 966);
+	assert_int_equal(rte_be_to_cpu_16(h->udp.source), 16389);
 	free(frame);
 }
 
@@ -126,8 +128,7 @@ static void cut_and_lying_frames_are_foreign(void **state)
 	for (uint32_t udp_bytes = 0; udp_bytes < 65536; udp_bytes++) {
 		uint8_t *frame = make(100, 1, 2, 3);
 
-		((struct gen_headers *)frame)->udp.dgram_len =
-			rte_cpu_to_be_16((uint16_t)udp_bytes);
+		((struct gen_headers *)frame)->udp.len = rte_cpu_to_be_16((uint16_t)udp_bytes);
 		assert_int_equal(kind_of(frame, 100) == GEN_KIND_ECHO, udp_bytes == 66);
 		free(frame);
 	}
