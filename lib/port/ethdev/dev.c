@@ -14,6 +14,7 @@
 #include <rte_bus.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_ethdev.h>
 #include <rte_mbuf_dyn.h>
 #include <rte_pci.h>
 #include <stdio.h>
@@ -167,13 +168,12 @@ static int ethdev_adopt(struct ethdev_port *ep)
 /* Asks for what costs nothing per frame: checksums, the hash, stamps. Fast free on transmit holds
  * because every mbuf of a queue comes from one mempool and has one reference. */
 static void ethdev_choose_offloads(const struct rte_eth_dev_info *info, uint16_t queue_cnt,
-				   bool stamps, struct ethdev_port *ep)
+				   bool stamps, struct ethdev_port *ep, struct rte_eth_conf *conf)
 {
 	/* A frame keeps its tags. net_af_packet receives it without the outer one, and
 	 * reports that tag only with this offload. */
 	uint64_t want = RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_RSS_HASH |
 			(ep->netdev[0] ? RTE_ETH_RX_OFFLOAD_VLAN_STRIP : 0);
-	struct rte_eth_conf *conf = &ep->conf;
 
 	conf->rxmode.offloads = info->rx_offload_capa &
 				(want | (stamps ? RTE_ETH_RX_OFFLOAD_TIMESTAMP : 0));
@@ -234,16 +234,16 @@ static void ethdev_fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu,
 }
 
 static int ethdev_apply(const struct rte_eth_dev_info *info, uint16_t queue_cnt,
-			struct ethdev_port *ep)
+			const struct ethdev_port *ep, const struct rte_eth_conf *conf)
 {
-	int rc = rte_eth_dev_configure(ep->port_id, queue_cnt, queue_cnt, &ep->conf);
+	int rc = rte_eth_dev_configure(ep->port_id, queue_cnt, queue_cnt, conf);
 
 	if (rc)
 		return spw_err(-rc,
 			       "rte_eth_dev_configure (%s, %u queues, MTU %u, offloads 0x%" PRIx64
 			       "): %s",
-			       info->driver_name, queue_cnt, ep->conf.rxmode.mtu,
-			       ep->conf.rxmode.offloads, rte_strerror(-rc));
+			       info->driver_name, queue_cnt, conf->rxmode.mtu,
+			       conf->rxmode.offloads, rte_strerror(-rc));
 	return 0;
 }
 
@@ -282,6 +282,7 @@ static void ethdev_hint_flows(const struct spw_port_spec *spec, const struct rte
 int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 			 struct ethdev_port *ep)
 {
+	struct rte_eth_conf eth = {0};
 	struct rte_eth_dev_info info;
 	uint64_t mtu, stamps, promisc;
 	int rc = rte_eth_dev_info_get(ep->port_id, &info);
@@ -307,11 +308,10 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 	if (queue_cnt > ep->base.caps.queue_max)
 		return spw_err(ERANGE, "%u queues were asked for, and %s has %u", queue_cnt,
 			       info.driver_name, ep->base.caps.queue_max);
-	memset(&ep->conf, 0, sizeof(ep->conf));
 	if (!ep->fact->any_mtu && spw_port_spec_find(spec, "mtu"))
-		ep->conf.rxmode.mtu = (uint32_t)mtu;
-	ethdev_choose_offloads(&info, queue_cnt, stamps, ep);
-	return ethdev_apply(&info, queue_cnt, ep);
+		eth.rxmode.mtu = (uint32_t)mtu;
+	ethdev_choose_offloads(&info, queue_cnt, stamps, ep, &eth);
+	return ethdev_apply(&info, queue_cnt, ep, &eth);
 }
 
 void ethdev_dev_close(struct ethdev_port *ep)

@@ -11,10 +11,6 @@
 #ifndef SPW_ETHDEV_IMPL_H
 #define SPW_ETHDEV_IMPL_H
 
-#include <rte_ethdev.h>
-#include <rte_mbuf.h>
-#include <rte_mempool.h>
-
 #include "plat/spw_ethtool.h"
 #include "port/port.h"
 
@@ -37,6 +33,9 @@ struct ethdev_fact {
 extern const struct spw_port_keys ethdev_keys;
 
 struct ethdev_port;
+struct rte_device;
+struct rte_mbuf;
+struct rte_mempool;
 
 struct ethdev_queue {
 	/* read on every burst */
@@ -86,13 +85,14 @@ struct ethdev_port {
 	uint32_t cut_bytes;   /* a frame of that many bytes has been cut by the PMD */
 	const struct ethdev_fact *fact;
 	struct rte_device *device;
-	struct rte_eth_conf conf;
 	uint16_t rx_desc_dflt, tx_desc_dflt;
 	uint64_t region_mapped;                   /* bit by region id: mapped for this device */
 	struct spw_region region[SPW_REGION_MAX]; /* of those, by id */
-	struct rte_eth_stats last;                /* highest values read */
-	bool missed_known;                        /* imissed, or packet_drops, is what was lost */
-	int packet_fd[ETHDEV_PACKET_MAX];         /* the PMD's, of net_af_packet */
+	struct {
+		uint64_t ipackets, opackets, imissed, obytes;
+	} last;                           /* of rte_eth_stats, highest values read */
+	bool missed_known;                /* imissed, or packet_drops, is what was lost */
+	int packet_fd[ETHDEV_PACKET_MAX]; /* the PMD's, of net_af_packet */
 	uint32_t packet_cnt;
 	uint64_t packet_drops;        /* of the kernel at these sockets, so far */
 	uint64_t phy_id[SPW_PHY_CNT]; /* of the extended statistics */
@@ -101,7 +101,6 @@ struct ethdev_port {
 	uint32_t link_up, gone;
 	uint64_t link_bps;      /* of a NIC, as last read; virtual devices invent theirs */
 	uint32_t link_reported; /* by events() */
-	bool link_by_irq;
 	uint64_t link_next_tsc; /* when events() reads the link again */
 	uint64_t link_down_cnt;
 	struct ethdev_queue *queue;

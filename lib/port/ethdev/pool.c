@@ -21,7 +21,9 @@
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_malloc.h>
+#include <rte_mbuf.h>
 #include <rte_memory.h>
+#include <rte_mempool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <rte_errno.h>
+#include <rte_ethdev.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

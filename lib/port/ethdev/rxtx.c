@@ -16,6 +16,8 @@
  */
 #include <string.h>
 
+#include <rte_ethdev.h>
+
 #include "port/ethdev/ethdev.h"
 
 #define VLAN_BYTES 4u

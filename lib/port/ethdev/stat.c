@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <rte_cycles.h>
 #include <rte_errno.h>
+#include <rte_ethdev.h>
 #include <rte_mbuf_dyn.h>
 #include <stdio.h>
 #include <string.h>
@@ -135,7 +136,6 @@ static int ethdev_on_event(uint16_t port_id SPW_UNUSED, enum rte_eth_event_type 
 
 void ethdev_link_watch(struct ethdev_port *ep)
 {
-	ep->link_by_irq = ep->conf.intr_conf.lsc;
 	rte_eth_dev_callback_register(ep->port_id, RTE_ETH_EVENT_INTR_LSC, ethdev_on_event, ep);
 	rte_eth_dev_callback_register(ep->port_id, RTE_ETH_EVENT_INTR_RMV, ethdev_on_event, ep);
 	ep->watched = true;
