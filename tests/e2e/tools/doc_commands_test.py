@@ -161,7 +161,8 @@ def run_perf(command, folder):
 
 # (pattern of the whole command, what runs it or the reason why it is not run)
 RULES = [
-    (r"tools/run( --ethdev)?", run_main_job),
+    (r"tools/run( --ethdev| --full)?", run_main_job),
+    (r"tools/profile", run_profile),
     (r"tools/test( --all)?", "it is what runs this test"),
     (r"tools/with-softhca [^&]*ibv_devinfo", run_softhca),
     (r"tools/with-softhca [^&]+& +tools/with-softhca [^&]+", run_pair),
@@ -196,7 +197,9 @@ def shape(line):
     if line.startswith("away from its work"):
         head, colon, threads = line.partition(": ")
         line = head + colon + ", ".join(sorted(re.sub(r" (ns|µs|ms|s)(?=,|$)", "", threads).split(", ")))
-    return re.sub(r"\s+", " ", re.sub(r"(?<= )(lost|-)(?= |$)|[-+]?\d[\d.,]*", "#", line.strip()))
+    if re.match(r"(round trip|spinwire) +p50 ", line):
+        line = re.sub(r"(?<=\d) (ns|µs|ms|s)(?=,|:)", "", line)
+    return re.sub(r"\s+", " ", re.sub(r"(?<= )(lost|-)(?=[ ,:]|$)|[-+]?\d[\d.]*(,\d+)*", "#", line.strip()))
 
 
 # Causes, places, gaps and worst frames that this run may not have had; how many cores there are, and what was chosen
@@ -205,6 +208,7 @@ OF_MACHINE = re.compile(r"""\s+[a-z_]+\ +\d+(\ frames)?,\ worst\ | \s+(loop|core
     | \s+\d+\ +[\d.]+\ | \s+worst\ \[
     | \s+(sender|beyond)_\w+\ +[\d.]+\ +[\d.]+\ | \d+\ cores:\ | few\ cores:
     | \s+[a-z_]+\ [\d.]+\ %,\ | \s+\S.*\ [\d.]+\ %\ \ [a-z_]+\ [\d.]+\ % | \s+fell\ behind
+    | (slow|because|machine|next)\ +\S
     | (spinwire:\ )?executor\ | held\ up\ | \s+lcore\ \d+,\ in\ """,
                         re.X)
 
