@@ -136,10 +136,10 @@ def _state_of(text, begin, log):
 
 def run_logged(text, log, command):
     """Runs it in the folder that this is in; its exit status."""
-    line, begin = Line(), time.monotonic()
-    with open(log, "wb") as out:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out)
+    line, begin, process = Line(), time.monotonic(), None
     try:
+        with open(log, "wb") as out:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out)
         while True:
             line.show(lambda: _state_of(text, begin, log))
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -147,7 +147,8 @@ def run_logged(text, log, command):
     except KeyboardInterrupt:
         line.clear()
         print(interrupted("tools/run", time.monotonic() - begin, text=_state_of(text, begin, log)), file=sys.stderr)
-        process.wait()  # it got the signal too
+        if process:
+            process.wait()  # it got the signal too
         return INTERRUPTED
     finally:
         line.clear()

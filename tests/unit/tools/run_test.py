@@ -4,8 +4,10 @@
 is written beside them."""
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "run")
@@ -43,6 +45,37 @@ class Run(unittest.TestCase):
             self.assertEqual(done.stdout, f"{self.here} {' '.join(words)}\n")
             self.assertEqual(os.listdir(self.here), [])
             self.assertEqual(sorted(os.listdir(os.path.join(self.top, "build"))), ["build.ninja", "ninja-run.log"])
+
+
+    def interrupted(self, program, text):
+        """Ctrl-C while that program runs: what tools/run prints, at most its last line on stderr."""
+        begun = os.path.join(self.folder, f"begun {os.path.basename(program)}")
+        self.program(program, text.replace("BEGUN", f": >'{begun}'; sleep 60"))
+        process = subprocess.Popen([os.path.join(self.top, "tools", "run")], cwd=self.here, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                   env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
+        for _ in range(3000):
+            if os.path.exists(begun):
+                break
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (130, ""), err)
+        return err
+
+    def test_interrupted(self):
+        self.assertRegex(self.interrupted("bin/ninja", "echo '[3/8] one'; BEGUN"),
+                         r"^tools/run: interrupted after \d+\.\d s: compiling: 3 of 8, .*\n$")
+        os.unlink(os.path.join(self.top, "build", "build.ninja"))
+        self.assertRegex(self.interrupted("bin/meson", "BEGUN"),
+                         r"^tools/run: interrupted after \d+\.\d s: configuring: 0:\d\d\n$")
+
+    def test_a_build_that_fails_shows_its_log(self):
+        self.program("bin/ninja", "echo 'FAILED: one.o'; exit 1")
+        done = subprocess.run([os.path.join(self.top, "tools", "run")], cwd=self.here, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60, check=False,
+                              env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", "FAILED: one.o\n"))
 
 
 if __name__ == "__main__":
