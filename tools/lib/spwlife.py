@@ -134,19 +134,23 @@ def _state_of(text, begin, log):
     return f"{text}: {clock(took)}"
 
 
-def run_logged(text, log, command):
-    """Runs it in the folder that this is in; its exit status."""
+def run_logged(text, log, command, name="tools/run", limit_s=None):
+    """Runs it in the folder that this is in; its exit status, 124 if it took longer than limit_s."""
     line, begin, process = Line(), time.monotonic(), None
     try:
         with open(log, "wb") as out:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out)
         while True:
             line.show(lambda: _state_of(text, begin, log))
+            if limit_s and time.monotonic() - begin > limit_s:
+                process.kill()
+                process.wait()
+                return 124
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(REWRITE_S / 2)
     except KeyboardInterrupt:
         line.clear()
-        print(interrupted("tools/run", time.monotonic() - begin, text=_state_of(text, begin, log)), file=sys.stderr)
+        print(interrupted(name, time.monotonic() - begin, text=_state_of(text, begin, log)), file=sys.stderr)
         if process:
             process.wait()  # it got the signal too
         return INTERRUPTED

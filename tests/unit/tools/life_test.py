@@ -83,6 +83,11 @@ class Logged(unittest.TestCase):
     def test_status_and_output(self):
         self.assertEqual(self.run_it("echo '[1/2] one'; exit 3"), (3, "", "[1/2] one\n"))
 
+    def test_limit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status = spwlife.run_logged("compiling", os.path.join(folder, "log"), ["sleep", "60"], limit_s=0.5)
+        self.assertEqual(status, 124)
+
     def test_interrupted(self):
         status, err, _ = self.run_it("echo '[3/8] one'; sleep 60", True)
         self.assertEqual(status, 130)
