@@ -207,7 +207,8 @@ int doctor_idle(const struct doctor_args *args)
 	}
 	/* Not shown, only named by Ctrl-C: a thread that shows it would take time from the cores.
 	 */
-	app_life_phase(args->idle_ns, "watching %u cores", args->idle_cnt);
+	app_life_phase(args->idle_ns, "watching %u core%s", args->idle_cnt,
+		       args->idle_cnt == 1 ? "" : "s");
 	rc = idle_run(probe, args->idle_cnt);
 	app_life_phase(0, "%s", "");
 	if (rc == 0)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -82,6 +83,16 @@ def test_brief():
     equal(set(re.findall(r"^note   (\S+) +\S", full, re.M)), notes, full)
     warn = re.compile(r"^warn .*\n +mend: .*", re.M)
     check(warn.findall(brief) == warn.findall(full) != [], brief)
+
+
+def test_interrupted():
+    """Ctrl-C ends a probe with how far it was, and 130; no table of what it did not see to its end."""
+    probe = spwlab.spawn([DOCTOR, "idle", "--seconds", "30"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    probe.send_signal(signal.SIGINT)
+    out, err = probe.communicate(timeout=60)
+    equal((probe.returncode, out), (130, ""), err)
+    check(re.fullmatch(r"spinwire-doctor: interrupted after [\d.]+ s of 30: watching 1 core\n", err), err)
 
 
 # What owners of such machines complain of, and the findings that stand for it.
