@@ -174,3 +174,13 @@ def snapshot(client):
     return Snapshot(info, _rows(got["ports"], PORT_COUNTERS), counters(got["ledger"], LEDGER_COUNTERS),
                     _rows(got["lcores"], ("queue", "frames", "turn_max_ns", *REGIMES), ("port",)),
                     _rows(got["latency"] or {}, ("count",)), counters(got["causes"] or {}))
+
+
+def handlers(answer):
+    """Rows of /spinwire/handlers by the handler's name. What a table is indexed by is a text; all others are
+    counters."""
+    if not isinstance(answer or {}, dict) or not all(isinstance(row, dict) for row in (answer or {}).values()):
+        raise ValueError(f"{answer!r:.40} where dictionaries are due")
+    rows = [counters(row, ("digest",), ("name", "ports", *(key for key in row if key.startswith("index_"))))
+            for row in (answer or {}).values()]
+    return {row["name"]: row for row in rows}
