@@ -37,6 +37,14 @@ struct app_lcore {
 	struct spw_who who;
 };
 
+/* A handler as --handler gave it. */
+struct app_handler {
+	const struct spw_handler *handler;
+	const char *spec; /* in app->conf */
+	char name[64];    /* the handler's; of a later one of the same name "syn#1" */
+	void *sum;        /* a block of its state for app_handler_read; NULL: it has none */
+};
+
 struct app {
 	struct app_eal eal;
 	bool eal_up;
@@ -55,7 +63,8 @@ struct app {
 	uint32_t spare_cnt;
 	int exec_cpu[SPW_TOPO_LANE_MAX]; /* of the cpu backend's threads, by lane */
 	char exec_why[SPW_EXEC_WHY_BYTES];
-	const struct spw_handler *handler;
+	struct app_handler handler[SPW_PORT_MAX]; /* each that a port runs, once */
+	uint32_t handler_cnt;
 	struct spw_capture *capture;               /* NULL: off */
 	struct spw_trail trail[SPW_TOPO_LANE_MAX]; /* by lane; zeroed: off */
 	struct app_record *record;                 /* record.c; NULL: off */
@@ -139,6 +148,24 @@ int app_record_end(struct app *app, const struct spw_topo_stat *stat);
 void app_record_print(const struct app *app);
 void app_record_close(struct app *app);
 
+/* handlers.c: opens the handler of every port, and gives the lanes theirs; undone by close.
+ * Errors:  those of spw_handler_open. */
+int app_handlers_open(struct app *app);
+void app_handlers_close(struct app *app);
+/* The handler of a lane. */
+const struct app_handler *app_handler_of(const struct app *app, uint32_t lane);
+/* Purpose: what a handler has found on all its ports.
+ * Returns: its counters: app->handler[i].sum, NULL without a state or when the executor does not
+ *          answer.
+ * Thread:  telemetry, or control when telemetry is closed. */
+const void *app_handler_read(const struct app *app, uint32_t i, uint64_t *digest_out);
+/* "syn, echo", and the ports of one, for a line of text. Returns: out. */
+const char *app_handlers_names(const struct app *app, char *out, size_t bytes);
+const char *app_handler_ports(const struct app *app, uint32_t i, char *out, size_t bytes);
+/* The counters as a list of text, of those that count if `brief`; as JSON. Thread: as read. */
+void app_handlers_print(const struct app *app, bool brief);
+json_t *app_handlers_json(const struct app *app);
+
 /* executor.c: makes the first call to the GPU, before rights are dropped that it may take. */
 void app_executor_wake(const struct app *app);
 /* Which executor and handler, on which cores; fills topo_conf.exec. */
@@ -199,7 +226,8 @@ void app_report_brief(const struct app *app, const struct app_result *result);
 void app_report_text(const struct app *app, const struct app_result *result);
 int app_report_json(const struct app *app, const struct app_result *result, const char *path);
 
-/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, causes, histogram, record. */
+/* telemetry.c: /spinwire/info, ports, handlers, ledger, lcores, latency, causes, histogram, record.
+ */
 int app_telemetry_open(struct app *app);
 void app_telemetry_close(void);
 

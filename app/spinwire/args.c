@@ -117,15 +117,24 @@ const struct spw_opt_program *app_args_program(void)
 	return &program;
 }
 
-/* What else can be refused before EAL starts: a plug-in is opened later. */
-static int args_try_values(const struct spw_conf *conf)
+/* A plug-in is opened later. */
+static int args_try_handler(const char *spec)
 {
 	const struct spw_handler *unused;
-	int rc = 0;
 
-	if (!strchr(conf->executor.handler, '/'))
-		rc = spw_handler_open(conf->executor.handler, &unused);
-	return rc ? spw_err_ctx(rc, "--handler") : app_slo_try(conf->run.slo);
+	if (!spec[0] || strchr(spec, '/') || spw_handler_open(spec, &unused) == 0)
+		return 0;
+	return spw_err_ctx(-EINVAL, "--handler");
+}
+
+/* What else can be refused before EAL starts. */
+static int args_try_values(const struct spw_conf *conf)
+{
+	int rc = args_try_handler(conf->executor.handler);
+
+	for (uint32_t i = 0; i < conf->port_cnt && rc == 0; i++)
+		rc = args_try_handler(conf->port[i].handler);
+	return rc ? rc : app_slo_try(conf->run.slo);
 }
 
 /* A path that cannot be written must not be found after an hour's run. Logs and captures are opened

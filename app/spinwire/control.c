@@ -226,7 +226,8 @@ static void control_name_hung(const struct app *app)
 			spw_warn("lcore %u does not end: handler %s or a call of port %s does not "
 				 "return; its frames are "
 				 "not accounted for",
-				 lane->conf.lcore_id, app->handler->name, lane->port->name);
+				 lane->conf.lcore_id, app_handler_of(app, i)->name,
+				 lane->port->name);
 	}
 }
 

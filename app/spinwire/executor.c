@@ -39,18 +39,22 @@ void app_executor_wake(const struct app *app)
 		spw_exec_check(SPW_EXEC_CUDA_PERSISTENT, NULL, 0);
 }
 
-/* One that was asked for is taken or refused; only AUTO looks for another. */
+/* One that was asked for is taken or refused; only AUTO looks for another, which is a GPU only if
+ * it can run the handlers of all ports. */
 static int executor_kind_choose(struct app *app, uint32_t spare, enum spw_exec_kind *kind)
 {
 	const uint32_t rings = app->topo_conf.lane_cnt;
+	const bool choose = *kind == SPW_EXEC_AUTO;
 	int rc;
 
-	if (*kind == SPW_EXEC_AUTO) {
-		*kind = spw_exec_choose(app->handler, rings, spare >= rings ? spare : 0,
-					app->exec_why, sizeof(app->exec_why));
-	} else {
-		snprintf(app->exec_why, sizeof(app->exec_why), "as asked for");
-		rc = spw_exec_check(*kind, app->handler, rings);
+	snprintf(app->exec_why, sizeof(app->exec_why), "as asked for");
+	for (uint32_t i = 0; i < app->handler_cnt; i++) {
+		const struct spw_handler *handler = app->handler[i].handler;
+
+		if (choose && (i == 0 || *kind >= SPW_EXEC_CUDA_PERSISTENT))
+			*kind = spw_exec_choose(handler, rings, spare >= rings ? spare : 0,
+						app->exec_why, sizeof(app->exec_why));
+		rc = choose ? 0 : spw_exec_check(*kind, handler, rings);
 		if (rc < 0)
 			return spw_err_ctx(rc, "executor %s", spw_exec_kind_name(*kind));
 	}
@@ -66,15 +70,13 @@ int app_executor_choose(struct app *app)
 	enum spw_exec_kind kind = app->conf.executor.kind;
 	int rc;
 
-	if ((rc = spw_handler_open(app->conf.executor.handler, &app->handler)) < 0 ||
-	    (rc = executor_kind_choose(app, spare, &kind)) < 0)
+	if ((rc = executor_kind_choose(app, spare, &kind)) < 0)
 		return rc;
 	app->topo_conf.exec.backend[0] =
 		(struct spw_topo_exec){kind, (uint16_t)app->conf.executor.ctas};
 	app->topo_conf.exec.backend_cnt = 1;
 	app_slo_backends(app, spare >= rings, kind);
 	/* The rest is the same for every backend. */
-	app->topo_conf.exec.handler = app->handler;
 	app->topo_conf.exec.cpu = app->exec_cpu;
 	app->topo_conf.exec.batch_cnt = app->conf.executor.batches;
 	app->topo_conf.exec.beat_timeout_ms =

@@ -101,9 +101,10 @@ static void record_lane_fill(const struct app *app, uint32_t i, struct spw_fligh
 	for (uint32_t w = 0; w < app->topo.backend_cnt; w++)
 		snprintf(out->backend[w].exec, sizeof(out->backend[w].exec), "%s",
 			 app->topo.backend[w].name);
-	snprintf(out->handler, sizeof(out->handler), "%.63s", app->handler->name);
-	if (strchr(app->conf.executor.handler, '/'))
-		snprintf(out->plugin, sizeof(out->plugin), "%s", app->conf.executor.handler);
+	snprintf(out->handler, sizeof(out->handler), "%.63s",
+		 app_handler_of(app, i)->handler->name);
+	if (strchr(app_handler_of(app, i)->spec, '/'))
+		snprintf(out->plugin, sizeof(out->plugin), "%s", app_handler_of(app, i)->spec);
 }
 
 /* Known only after the stop: while the run is on the ports are ahead of the pipes. */

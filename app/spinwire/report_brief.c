@@ -17,10 +17,13 @@
 
 static void brief_print_head(const struct app *app, const struct app_result *res)
 {
+	char names[256];
+
 	printf("\nspinwire %s ran %.2f s on %u lcore%s: %.3f M frames/s, handler %s on %s (%s)\n",
 	       SPW_VERSION, res->seconds, app->topo.lane_cnt, app->topo.lane_cnt == 1 ? "" : "s",
 	       (double)res->topo.ledger.pipe.polled_frames / res->seconds * 1e-6,
-	       app->handler->name, app->topo.backend[0].name, res->topo.exec.device);
+	       app_handlers_names(app, names, sizeof(names)), app->topo.backend[0].name,
+	       res->topo.exec.device);
 }
 
 /* Errors, packets that reached no queue, and frames that saw no cable. */
@@ -111,6 +114,7 @@ void app_report_brief(const struct app *app, const struct app_result *result)
 		brief_print_latency(result);
 		brief_print_slow(app, result);
 	}
+	app_handlers_print(app, true);
 	app_capture_print(app);
 	app_slo_print(app);
 	app_brief_end("--full: every stage, cause and the worst frames");

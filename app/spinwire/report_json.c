@@ -40,14 +40,15 @@ static json_t *summary_executor_json(const struct app *app, const struct app_res
 	const struct spw_topo_backend *backend = &app->topo.backend[0];
 	const char *name = spw_exec_kind_name(backend->kind), *dash = strchr(name, '-');
 	const char *mode = dash ? dash + 1 : backend->kind == SPW_EXEC_INLINE ? "lcore" : "thread";
+	char names[256];
 
 	return json_pack(
 		"{s:s#,s:s,s:o,s:o,s:o,s:o,s:I,s:I}", "kind", name,
 		dash ? (int)(dash - name) : (int)strlen(name), "mode", mode, "why",
 		app_json_text(app->exec_why), "ctas", app_json_known(backend->ctas, backend->ctas),
 		"device", app_json_text(res->topo.exec.device), "handler",
-		app_json_text(app->handler->name), "batches", (json_int_t)res->topo.exec.batches,
-		"frames", (json_int_t)res->topo.exec.frames);
+		app_json_text(app_handlers_names(app, names, sizeof(names))), "batches",
+		(json_int_t)res->topo.exec.batches, "frames", (json_int_t)res->topo.exec.frames);
 }
 
 /* The percentile curve of a stage, for tools/lib/spwreport. */
@@ -111,7 +112,7 @@ static json_t *summary_whole_json(const struct app *app, const struct app_result
 {
 	return json_pack(
 		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:o,s:I,s:I,s:I},s:o,s:o,s:f,"
-		"s:I,s:o,s:o,s:o,s:o,s:o,s:o}",
+		"s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"schema", "spinwire.summary/1", "version", SPW_VERSION, "host",
 		app_json_host(app->tsc.hz), "seconds", res->seconds, "ports",
 		summary_ports_json(app, res), "executor", summary_executor_json(app, res), "ledger",
@@ -126,7 +127,7 @@ static json_t *summary_whole_json(const struct app *app, const struct app_result
 		"cycles_per_frame", res->cycles_per_frame, "tsc_hz", (json_int_t)app->tsc.hz,
 		"causes", app_causes_json(app, res), "worst", app_worst_json(app, res), "held",
 		app_held_json(app, res), "who", app_who_json(app), "litmus", app_litmus_json(app),
-		"slo", app_slo_json(app));
+		"slo", app_slo_json(app), "handlers", app_handlers_json(app));
 }
 
 /* Only where a capture was asked for: its key is absent otherwise. */

@@ -16,12 +16,16 @@
 /* The executor's reason is printed with it: AUTO has chosen it, and a user may want another. */
 static void text_print_head(const struct app *app, const struct app_result *res)
 {
+	char names[256];
+
 	printf("\nspinwire %s ran %.2f s on %u lcore%s: %.3f M frames/s\n", SPW_VERSION,
 	       res->seconds, app->topo.lane_cnt, app->topo.lane_cnt == 1 ? "" : "s",
 	       (double)res->topo.ledger.pipe.polled_frames / res->seconds * 1e-6);
 	printf("executor  %s (%s), handler %s, %" PRIu64 " frames in %" PRIu64 " batches; %s\n",
-	       app->topo.backend[0].name, res->topo.exec.device, app->handler->name,
-	       res->topo.exec.frames, res->topo.exec.batches, app->exec_why);
+	       app->topo.backend[0].name, res->topo.exec.device,
+	       app_handlers_names(app, names, sizeof(names)), res->topo.exec.frames,
+	       res->topo.exec.batches, app->exec_why);
+	app_handlers_print(app, false);
 	printf("memory    %s (%s); %" PRIu64 " host-to-device copies, %" PRIu64
 	       " copies by the port\n",
 	       spw_mem_kind_name(app->topo.region[0].kind), app->topo.region[0].why,

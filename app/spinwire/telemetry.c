@@ -2,11 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Live numbers on DPDK's telemetry socket: /spinwire/info, /spinwire/ports, /spinwire/rails,
- * /spinwire/ledger, /spinwire/lcores, /spinwire/latency, /spinwire/causes, /spinwire/histogram,
- * /spinwire/record.
- * Opened and closed by control.c around a run. EAL calls back in its own thread: everything read
- * here is a counter that its owner writes with one store, or a view under its lock. DPDK cannot
- * unregister a command, so `live` is NULL between runs.
+ * /spinwire/handlers, /spinwire/ledger, /spinwire/lcores, /spinwire/latency, /spinwire/causes,
+ * /spinwire/histogram, /spinwire/record. Opened and closed by control.c around a run. EAL calls
+ * back in its own thread: everything read here is a counter that its owner writes with one store,
+ * or a view under its lock. DPDK cannot unregister a command, so `live` is NULL between runs.
  *
  * Source: rte_telemetry.h; names hold letters, digits, '_' and '/' only.
  */
@@ -21,6 +20,8 @@
 #include "app.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+
+#define HANDLER_TOP 16u /* entries of a table in an answer, of which DPDK sends 16 KiB */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct app *live; /* NULL: not running; under lock, since commands cannot be unregistered */
@@ -143,6 +144,51 @@ static void rails_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 	}
 }
 
+/* A table's sum, what it is indexed by, and its largest entries: "table_syns", "index_syns",
+ * "top_syns_443". */
+static void dict_add_counter(struct rte_tel_data *dict, const struct spw_handler_counter *c,
+			     const void *block)
+{
+	const uint64_t *value = (const uint64_t *)((const char *)block + c->offset);
+	uint32_t at[HANDLER_TOP], used, cnt;
+	uint64_t sum;
+	char key[64];
+
+	cnt = spw_handler_counter_top(c, value, HANDLER_TOP, at, &sum, &used);
+	dict_add_as(dict, c->index ? "table" : "count", c->name, sum);
+	if (!c->index)
+		return;
+	snprintf(key, sizeof(key), "index_%.40s", c->name);
+	dict_add_text(dict, key, c->index);
+	for (uint32_t k = 0; k < cnt; k++) {
+		snprintf(key, sizeof(key), "top_%.40s_%u", c->name, at[k]);
+		dict_add(dict, key, value[at[k]]);
+	}
+}
+
+/* By number; a counter that DPDK has no room for is counted as refused. */
+static void handlers_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
+{
+	for (uint32_t i = 0; i < app->handler_cnt; i++) {
+		const struct spw_handler_state *state = app->handler[i].handler->state;
+		const struct spw_handler_counter *c = state ? state->counter : NULL;
+		struct rte_tel_data *dict = dict_new();
+		char ports[128], number[16];
+		uint64_t digest;
+		const void *block = app_handler_read(app, i, &digest);
+
+		if (!dict)
+			return;
+		dict_add_text(dict, "name", app->handler[i].name);
+		dict_add_text(dict, "ports", app_handler_ports(app, i, ports, sizeof(ports)));
+		dict_add(dict, "digest", digest);
+		for (; block && c && c->name; c++)
+			dict_add_counter(dict, c, block);
+		snprintf(number, sizeof(number), "%u", i);
+		dict_add_dict(d, number, dict);
+	}
+}
+
 /* Live, the edges differ by what is under way: the residual is for the summary only. */
 static void ledger_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
@@ -230,12 +276,13 @@ static void causes_dict(struct app *app, const char *params SPW_UNUSED, struct r
 /* With --slo the executor is the one in use now; all lanes are asked for the same. */
 static void info_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
+	char names[256];
 	uint16_t burst;
 	const uint32_t backend = spw_pipe_backend(&app->topo.lane[0]->pipe, &burst);
 
 	dict_add_text(d, "version", SPW_VERSION);
 	dict_add_text(d, "executor", app->topo.backend[backend].name);
-	dict_add_text(d, "handler", app->handler->name);
+	dict_add_text(d, "handler", app_handlers_names(app, names, sizeof(names)));
 	dict_add(d, "running_ms",
 		 spw_tsc_to_ns(&app->tsc, spw_tsc_now() - app->start_tsc) / 1000000);
 	dict_add(d, "tsc_hz", app->tsc.hz);
@@ -295,6 +342,8 @@ static const struct {
 	{"/spinwire/ports", "Counters of every port, by number. Takes no parameters.", ports_dict},
 	{"/spinwire/rails", "Counters of the rails of every port. Takes no parameters.",
 	 rails_dict},
+	{"/spinwire/handlers", "What handlers counted, by number. Takes no parameters.",
+	 handlers_dict},
 	{"/spinwire/ledger", "Where every frame is. Takes no parameters.", ledger_dict},
 	{"/spinwire/lcores", "Ticks of every lcore by regime. Takes no parameters.", lcores_dict},
 	{"/spinwire/latency", "Stages of the last second, in ns. Takes no parameters.",

@@ -5,8 +5,8 @@
  * the user's arguments mean for ports, memory, executor and pipes. Called once by main, after EAL
  * has started. Lane i of the topology, lcore[i] and executor ring i belong together.
  *
- *   lcores ─ ports, memory, pipes ─ executor ─ trail, record ─ spw_topo_open ─ slo ─ litmus
- *   ─ capture
+ *   lcores ─ ports, memory, pipes ─ handlers, executor ─ trail, record ─ spw_topo_open ─ slo ─
+ * litmus ─ capture
  *
  * The order matters: AUTO counts the lcores that are left, the pipes take trail and recorder when
  * they open, and the litmus sends frames that no capture should have. What fails half-way is
@@ -133,8 +133,8 @@ int app_topology_open(struct app *app)
 		return rc;
 	topology_conf_ports(app);
 	topology_conf_rest(app);
-	if ((rc = app_executor_choose(app)) < 0 || (rc = app_trail_open(app)) < 0 ||
-	    (rc = app_record_open(app)) < 0)
+	if ((rc = app_handlers_open(app)) < 0 || (rc = app_executor_choose(app)) < 0 ||
+	    (rc = app_trail_open(app)) < 0 || (rc = app_record_open(app)) < 0)
 		return rc;
 	rc = spw_topo_open(&app->topo, &app->topo_conf);
 	if (rc < 0)
@@ -156,5 +156,5 @@ void app_topology_close(struct app *app)
 	app_slo_close(app);
 	app_trail_close(app);
 	app_record_close(app);
-	spw_handler_close(app->handler);
+	app_handlers_close(app);
 }

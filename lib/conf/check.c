@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/spw_err.h"
 #include "conf/conf_impl.h"
@@ -61,6 +62,19 @@ static int cores_unique(const struct spw_conf *conf, const struct spw_conf_cores
 	return 0;
 }
 
+/* Where it stands decides only if there is another. */
+static void handler_alone_is_for_all(struct spw_conf *conf)
+{
+	for (uint32_t i = 0; conf->handler_cnt == 1 && i < conf->port_cnt; i++) {
+		struct spw_conf_port *port = &conf->port[i];
+
+		if (!port->handler[0])
+			continue;
+		memcpy(conf->executor.handler, port->handler, sizeof(conf->executor.handler));
+		port->handler[0] = '\0';
+	}
+}
+
 /* Specifications are parsed before EAL starts: which devices it may probe depends on them. */
 int spw_conf_check(struct spw_conf *conf)
 {
@@ -68,6 +82,7 @@ int spw_conf_check(struct spw_conf *conf)
 	uint32_t queues = 0;
 	int rc;
 
+	handler_alone_is_for_all(conf);
 	if (conf->port_cnt == 0)
 		return spw_err(
 			EINVAL,

@@ -105,7 +105,8 @@ const struct spw_opt conf_table[] = {
 	 .choice = exec_choice, .dflt = "auto", .help = "who runs the handler"},
 	{EXEC_FIELD(handler), .key = "handler", .name = "handler", .kind = SPW_OPT_TEXT, .min = 1,
 	 .max = 255, .dflt = "null",
-	 .help = "built-in handler, or the path of a plug-in (with a slash)"},
+	 .help = "built-in handler, or the path of a plug-in: ./x.so:key=value,...; given more "
+		 "than once, each is of the --port before it"},
 	{EXEC_FIELD(batches), .key = "batches", .name = "batches", .kind = SPW_OPT_NUMBER,
 	 .max = SPW_GRING_BATCH_MAX, .demands = SPW_OPT_POW2, .dflt = "0",
 	 .help = "batches of an executor ring; 0: the executor's choice"},
@@ -193,6 +194,10 @@ const struct spw_opt conf_table[] = {
 	 .dflt = "yes", .help = "keep the CQEs, where the port can; no: cheaper, a longer window"},
 	{RUN_FIELD(record_snap), .key = "record-snap", .name = "record-snap", .kind = SPW_OPT_BYTES,
 	 .max = SPW_FLIGHT_SNAP_MAX, .dflt = "0B", .help = "bytes kept of each frame's payload"},
+
+	/* a key of the file alone; it stands last (spw_conf_options) */
+	{PORT_FIELD(handler), .key = "handler", .kind = SPW_OPT_TEXT, .min = 1, .max = 255,
+	 .dflt = "", .help = "handler of this port; else executor.handler"},
 };
 _Static_assert(SPW_ARRAY_CNT(conf_table) <= SPW_CONF_OPTION_MAX, "an option for each bit of a set");
 const uint32_t conf_table_cnt = SPW_ARRAY_CNT(conf_table);
@@ -228,6 +233,6 @@ struct spw_conf_port *conf_port_add(struct spw_conf *conf)
 /* For --help and the man page; app/spinwire adds options that are no keys. */
 const struct spw_opt *spw_conf_options(uint32_t *cnt_out)
 {
-	*cnt_out = conf_table_cnt;
+	*cnt_out = conf_table_cnt - 1; /* without the key of the file */
 	return conf_table;
 }

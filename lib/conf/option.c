@@ -55,9 +55,24 @@ static int port_option_set(struct spw_conf *conf, const struct spw_opt *key, con
 	return rc;
 }
 
+/* The port's own, until spw_conf_check finds that it was the only one; it replaces the file's. */
+static int handler_option_set(struct spw_conf *conf, const struct spw_opt *key, const char *value)
+{
+	struct spw_conf_port *last = &conf->port[conf->port_cnt ? conf->port_cnt - 1 : 0];
+
+	conf->handler_cnt++;
+	if (conf->ports_by_option)
+		return spw_opt_set(&conf_table[conf_table_cnt - 1], last, value);
+	for (uint32_t i = 0; i < conf->port_cnt; i++)
+		conf->port[i].handler[0] = '\0';
+	return spw_opt_set(key, conf, value);
+}
+
 /* Port options go to a port; all others are of the whole configuration. */
 int spw_conf_option(struct spw_conf *conf, const struct spw_opt *opt, const char *value)
 {
+	if (!strcmp(opt->name, "handler"))
+		return handler_option_set(conf, opt, value);
 	if (strcmp(opt->section, CONF_PORTS))
 		return conf_option_set(opt, conf, value);
 	return strcmp(opt->name, "port") ? port_option_set(conf, opt, value)

@@ -58,6 +58,7 @@ struct spw_conf_port {
 		lcores;     /* one per queue; not given: the next free EAL lcores in order */
 	uint32_t ring_size; /* RX and TX entries, a power of 2; 0: the driver's choice */
 	enum spw_conf_profile profile;
+	char handler[256]; /* as executor.handler; "": that one */
 	struct spw_conf_where where;
 };
 
@@ -66,9 +67,11 @@ struct spw_conf {
 	struct spw_conf_port port[SPW_PORT_MAX];
 	uint32_t port_cnt;    /* at least 1 after spw_conf_check */
 	bool ports_by_option; /* --port was given: the file's ports are gone */
+	uint32_t handler_cnt; /* times that --handler was given */
 	struct {
 		enum spw_exec_kind kind;
-		char handler[256];           /* built-in name, or a path with a slash */
+		/* built-in name, or a path with a slash and arguments behind a colon */
+		char handler[256];
 		uint32_t batches;            /* per ring, a power of 2; 0: the backend's choice */
 		uint32_t ctas;               /* per ring, CUDA; 0: the backend's choice */
 		struct spw_conf_cores cores; /* of the cpu backend's threads, one per ring */
@@ -122,7 +125,9 @@ int spw_conf_load_text(struct spw_conf *conf, const char *name, const char *text
 
 /* Purpose: one option of the command line over what is in conf: ("port", "null:size=64"). The
  *          first --port replaces the ports of the file; --queues, --lcores, --ring and
- *          --profile belong to the --port before them, or to every port of the file.
+ *          --profile belong to the --port before them, or to every port of the file. A --handler
+ *          that is the only one is of every port; else each is of the --port before it, and one
+ *          before any --port is of ports that have none.
  * Errors:  -EINVAL what is wrong with the value.
  * Thread:  setup */
 int spw_conf_option(struct spw_conf *conf, const struct spw_opt *opt, const char *value);

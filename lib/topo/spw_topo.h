@@ -58,8 +58,9 @@ struct spw_topo_port_conf {
 /* Lane i uses executor ring i. */
 struct spw_topo_lane_conf {
 	uint16_t port, queue;
-	uint32_t lcore_id; /* for reports only: the caller runs the pipe there */
-	int numa_node;     /* of that lcore; -1: any */
+	uint32_t lcore_id;                 /* for reports only: the caller runs the pipe there */
+	int numa_node;                     /* of that lcore; -1: any */
+	const struct spw_handler *handler; /* outlives the topology; NULL: that of exec */
 };
 
 struct spw_topo_exec {
@@ -87,8 +88,9 @@ struct spw_topo_conf {
 		 * out.
 		 */
 		struct spw_topo_exec backend[SPW_PIPE_BACKEND_MAX];
-		uint32_t backend_cnt;              /* 1 .. SPW_PIPE_BACKEND_MAX */
-		const struct spw_handler *handler; /* outlives the topology */
+		uint32_t backend_cnt; /* 1 .. SPW_PIPE_BACKEND_MAX */
+		/* outlives the topology; NULL if every lane has its own */
+		const struct spw_handler *handler;
 		const int *cpu;           /* [lane_cnt], outlives the topology; NULL: none pinned */
 		uint32_t batch_cnt;       /* per ring, a power of 2; 0: the backend's choice */
 		uint32_t beat_timeout_ms; /* resident kernel; 0: 1000 */
@@ -147,6 +149,7 @@ struct spw_topo {
 	struct spw_region region[SPW_REGION_MAX];
 	uint32_t region_cnt;
 	struct spw_topo_lane *lane[SPW_TOPO_LANE_MAX];
+	const struct spw_handler *handler[SPW_TOPO_LANE_MAX]; /* by lane */
 	uint32_t lane_cnt;
 	struct spw_topo_backend
 		backend[SPW_PIPE_BACKEND_MAX]; /* conf.exec.backend, less what was left out */
@@ -270,6 +273,15 @@ struct spw_topo_stat {
  * Thread:  any, between open and close.
  * Cost:    cold. */
 void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out);
+
+/* Purpose: what a handler found on all lanes that run it: the sum of its digests, modulo 2^56, and
+ *          its counters, added to those of sum_out, a block of its state; NULL: it has none.
+ * Order:   relaxed samples; exact after spw_topo_stop.
+ * Errors:  -EIO: the executor does not answer.
+ * Thread:  any, between open and close, one for each sum_out.
+ * Cost:    cold; a GPU's state is copied. */
+int spw_topo_handler_read(const struct spw_topo *topo, const struct spw_handler *handler,
+			  uint64_t *digest_out, void *sum_out);
 
 #ifdef __cplusplus
 }

@@ -135,3 +135,22 @@ void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out)
 		topo_add_lane(topo->lane[i], &stat_out->ledger);
 	spw_ledger_balance(&stat_out->ledger, &stat_out->sum);
 }
+
+/* Lane i uses ring i of every backend. */
+int spw_topo_handler_read(const struct spw_topo *topo, const struct spw_handler *handler,
+			  uint64_t *digest_out, void *sum_out)
+{
+	int rc = 0;
+
+	*digest_out = 0;
+	for (uint32_t w = 0; w < topo->backend_cnt && rc == 0; w++) {
+		struct spw_exec *exec = topo->backend[w].exec;
+
+		for (uint32_t i = 0; i < topo->lane_cnt; i++)
+			if (topo->handler[i] == handler)
+				*digest_out += spw_gring_digest(spw_exec_ring(exec, (uint16_t)i));
+		rc = sum_out ? spw_exec_counters_add(exec, handler, sum_out) : 0;
+	}
+	*digest_out &= SPW_GRING_VALUE_MASK;
+	return rc;
+}

@@ -176,7 +176,7 @@ static int topo_executor_open(struct spw_topo *topo, struct spw_topo_backend *ba
 {
 	struct spw_exec_conf ec = {
 		.kind = backend->kind,
-		.handler = topo->conf.exec.handler,
+		.ring_handler = topo->handler,
 		.ring_cnt = (uint16_t)topo->lane_cnt,
 		.batch_cnt = topo->conf.exec.batch_cnt,
 		.region = topo->region,
@@ -205,6 +205,11 @@ static int topo_executors_open(struct spw_topo *topo)
 
 	if (cnt < 1 || cnt > SPW_PIPE_BACKEND_MAX)
 		return spw_err(EINVAL, "%u executors: use 1 .. %u", cnt, SPW_PIPE_BACKEND_MAX);
+	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
+		topo->handler[i] = topo->conf.lane[i].handler;
+		if (!topo->handler[i])
+			topo->handler[i] = topo->conf.exec.handler;
+	}
 	for (uint32_t w = 0; w < cnt && rc == 0; w++) {
 		struct spw_topo_backend *backend = &topo->backend[topo->backend_cnt++];
 

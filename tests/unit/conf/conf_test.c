@@ -357,6 +357,26 @@ static void lcores_outside_of_eal_are_refused(void **state)
 		     "--lcores: lcore 2 is not in EAL's set (0,1,3); add it to -l");
 }
 
+/* A --handler alone is of all ports, wherever it stands; several are of the ports before them. */
+static void handlers_belong_to_ports(void **state)
+{
+	(void)state;
+	assert_int_equal(ARGS("--port", "null:", "--port", "null:", "--handler", "echo"), 0);
+	assert_string_equal(conf.executor.handler, "echo");
+	assert_string_equal(conf.port[1].handler, "");
+	assert_int_equal(ARGS("--port", "null:", "--handler", "sum", "--port", "null:", "--handler",
+			      "./syn.so:port=443"),
+			 0);
+	assert_string_equal(conf.port[0].handler, "sum");
+	assert_string_equal(conf.port[1].handler, "./syn.so:port=443");
+	assert_int_equal(
+		ARGS("--handler", "sum", "--port", "null:", "--port", "null:", "--handler", "echo"),
+		0);
+	assert_string_equal(conf.executor.handler, "sum");
+	assert_string_equal(conf.port[0].handler, "");
+	assert_string_equal(conf.port[1].handler, "echo");
+}
+
 static void every_key_has_help(void **state)
 {
 	uint32_t cnt;
@@ -364,7 +384,7 @@ static void every_key_has_help(void **state)
 	char range[160];
 
 	(void)state;
-	assert_int_equal(cnt, conf_table_cnt);
+	assert_int_equal(cnt, conf_table_cnt - 1); /* a port's handler is a key of the file alone */
 	for (uint32_t i = 0; i < cnt; i++) {
 		assert_true(opt[i].name[0] && opt[i].help[0] && opt[i].section[0]);
 		spw_opt_range(&opt[i], range, sizeof(range));
@@ -386,6 +406,7 @@ int main(void)
 		cmocka_unit_test(option_errors_name_the_option),
 		cmocka_unit_test(checks_across_keys),
 		cmocka_unit_test(lcores_outside_of_eal_are_refused),
+		cmocka_unit_test(handlers_belong_to_ports),
 		cmocka_unit_test(every_key_has_help),
 	};
 
