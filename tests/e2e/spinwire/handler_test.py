@@ -103,7 +103,7 @@ def test_live():
             run.wait_ready()
             spwlab.wait_for(lambda: run.frames() >= cnt, 60, "all frames")
             got = spwlab.wait_for(lambda: {key: row for key, row in (run.telemetry("/spinwire/handlers") or {}).items()
-                                           if row["count_other"] == OTHER}, 10, "all counted")
+                                           if [row["count_other"], row["digest"]] == [OTHER, 145]}, 10, "all reaped")
             equal(got, {"0": {"name": "syn", "ports": "net_pcap0", "digest": 145, "count_other": OTHER,
                               "table_syns": 145, "index_syns": "port", "top_syns_443": 100, "top_syns_80": 43,
                               "top_syns_22": 2}}, "telemetry")
