@@ -13,20 +13,6 @@
 
 static struct pair p;
 
-static int set_up(void **state)
-{
-	(void)state;
-	pair_open(&p);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	pair_close(&p);
-	return 0;
-}
-
 /* ---- without a connection ---- */
 
 static void has_no_other_versions(void **state)
@@ -295,7 +281,7 @@ static void serves_two_communicators_in_four_threads(void **state)
 
 int main(int argc, char **argv)
 {
-#define WITH_PAIR(F) cmocka_unit_test_setup_teardown(F, set_up, tear_down)
+#define WITH_PAIR(F) cmocka_unit_test_prestate_setup_teardown(F, pair_set_up, pair_tear_down, &p)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(has_no_other_versions),
 		cmocka_unit_test(says_why_there_is_no_rail),

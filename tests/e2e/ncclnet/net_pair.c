@@ -103,6 +103,18 @@ void pair_close(struct pair *p)
 	net_log();
 }
 
+int pair_set_up(void **state)
+{
+	pair_open(*state);
+	return 0;
+}
+
+int pair_tear_down(void **state)
+{
+	pair_close(*state);
+	return 0;
+}
+
 /* ---- transfers ---- */
 
 void *pair_send(struct pair *p, uint64_t at, size_t bytes, int tag)

@@ -40,6 +40,9 @@ void pair_join(struct pair *p, struct net *from, struct net *to);
 /* Contexts, a connection from a to b, and buffers: `out` is filled with seed 1. */
 void pair_open(struct pair *p);
 void pair_close(struct pair *p);
+/* The same around a test, whose first state is the pair. */
+int pair_set_up(void **state);
+int pair_tear_down(void **state);
 
 /* At an offset of the buffers; never put off. */
 void *pair_send(struct pair *p, uint64_t at, size_t bytes, int tag);

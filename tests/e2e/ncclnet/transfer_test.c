@@ -10,20 +10,6 @@
 
 static struct pair p;
 
-static int set_up(void **state)
-{
-	(void)state;
-	pair_open(&p);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	pair_close(&p);
-	return 0;
-}
-
 /* ---- transfers ---- */
 
 static void passes_messages_of_all_sizes(void **state)
@@ -218,7 +204,7 @@ static void gives_memory_up_with_requests_under_way(void **state)
 
 int main(int argc, char **argv)
 {
-#define WITH_PAIR(F) cmocka_unit_test_setup_teardown(F, set_up, tear_down)
+#define WITH_PAIR(F) cmocka_unit_test_prestate_setup_teardown(F, pair_set_up, pair_tear_down, &p)
 	const struct CMUnitTest tests[] = {
 		WITH_PAIR(passes_messages_of_all_sizes),
 		WITH_PAIR(receives_without_memory),
