@@ -7,9 +7,7 @@
  *   secret file (0600, the user's or root's) ─► struct spw_oob_secret ─► HMAC-SHA-256
  *
  * Each end of a connection adds a nonce, 32 bytes of getrandom(2), so that no MAC is good twice.
- * The label in front of each MAC separates protocols: a MAC of lib/peer's exchange proves nothing
- * to lib/xfer or to a channel. RFC 2104, by libnettle. Called by lib/peer, lib/xfer, lib/coll,
- * spinwire-perf and channel.c.
+ * RFC 2104, by libnettle. Called by channel.c; users of channels read their secrets by it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,8 +94,8 @@ void spw_oob_secret_wipe(struct spw_oob_secret *secret)
 
 /* Without a secret the MAC is all zeros, which only another side without one accepts: the exchange
  * keeps one format, and a list of addresses is the only barrier (callers warn). */
-void spw_oob_mac_parts(const struct spw_oob_secret *secret, const char *label,
-		       const struct iovec *part, size_t cnt, uint8_t mac_out[SPW_OOB_MAC_BYTES])
+void spw_oob_mac(const struct spw_oob_secret *secret, const char *label, const struct iovec *part,
+		 size_t cnt, uint8_t mac_out[SPW_OOB_MAC_BYTES])
 {
 	struct hmac_sha256_ctx ctx;
 
@@ -111,14 +109,6 @@ void spw_oob_mac_parts(const struct spw_oob_secret *secret, const char *label,
 		hmac_sha256_update(&ctx, part[i].iov_len, part[i].iov_base);
 	hmac_sha256_digest(&ctx, SPW_OOB_MAC_BYTES, mac_out);
 	explicit_bzero(&ctx, sizeof(ctx));
-}
-
-void spw_oob_mac(const struct spw_oob_secret *secret, const char *label, const uint8_t *transcript,
-		 size_t len, uint8_t mac_out[SPW_OOB_MAC_BYTES])
-{
-	const struct iovec all = {(void *)(uintptr_t)transcript, len};
-
-	spw_oob_mac_parts(secret, label, &all, 1, mac_out);
 }
 
 /* In constant time: how long a comparison takes would reveal how many bytes were right. */

@@ -19,8 +19,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "oob/spw_oob_socket.h"
-
 #define MAGIC_BYTES 4u
 #define LEN_BYTES   4u
 #define DENIED      UINT32_MAX /* in place of a length */
@@ -48,7 +46,7 @@ static void channel_mac(const struct spw_oob_channel *ch, bool from_client, uint
 				     {(void *)(uintptr_t)bytes, len}};
 
 	memcpy(head.magic, ch->proto->magic, MAGIC_BYTES);
-	spw_oob_mac_parts(ch->secret, label[from_client], part, SPW_ARRAY_CNT(part), mac_out);
+	spw_oob_mac(ch->secret, label[from_client], part, SPW_ARRAY_CNT(part), mac_out);
 }
 
 /* ---- begin ---- */
@@ -74,17 +72,20 @@ int spw_oob_channel_begin(struct spw_oob_channel *ch, int fd, bool is_client,
 
 /* ---- receive ---- */
 
-/* Reads the part [from, from + len) of what is under way. */
+/* Reads the part [from, from + len) of what is under way; what was read before is passed over. */
 static int channel_fill(struct spw_oob_channel *ch, void *part, size_t from, size_t len)
 {
-	size_t have = SPW_MIN(ch->in_at - from, len);
-	int rc;
+	while (ch->in_at < from + len) {
+		const size_t done = ch->in_at - from;
+		ssize_t n = recv(ch->fd, (uint8_t *)part + done, len - done, MSG_DONTWAIT);
 
-	if (have == len)
-		return 0;
-	rc = spw_oob_socket_read(ch->fd, part, len, &have);
-	ch->in_at = from + have;
-	return rc;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n == 0 ? -ECONNRESET : errno == EWOULDBLOCK ? -EAGAIN : -errno;
+		ch->in_at += (size_t)n;
+	}
+	return 0;
 }
 
 /* A secret at one end only is found here, before anything is sent that needs a MAC: the message can

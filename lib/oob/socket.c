@@ -154,20 +154,6 @@ int spw_oob_socket_connected(int fd)
 	return -error;
 }
 
-int spw_oob_socket_read(int fd, void *bytes, size_t len, size_t *have)
-{
-	while (*have < len) {
-		ssize_t n = recv(fd, (uint8_t *)bytes + *have, len - *have, MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n == 0 ? -ECONNRESET : errno == EWOULDBLOCK ? -EAGAIN : -errno;
-		*have += (size_t)n;
-	}
-	return 0;
-}
-
 /* Quiet: nothing to read and not closed. Data is as much a reason to end the link as the end of the
  * stream, since neither side sends after the exchange. MSG_PEEK leaves the byte, so the answer
  * stays the same. */

@@ -2,8 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The shared secret of two sides: read from a file, and the key of an HMAC-SHA-256 (RFC 2104, FIPS
- * 180-4; by nettle) over the transcript of an exchange or over one message
- * (oob/spw_oob_channel.h).
+ * 180-4; by nettle) over each message (oob/spw_oob_channel.h).
  */
 #ifndef SPW_OOB_AUTH_H
 #define SPW_OOB_AUTH_H
@@ -39,15 +38,11 @@ int spw_oob_secret_read(const char *path, struct spw_oob_secret *secret_out);
 /* Purpose: overwrites the secret with zeros; no compiler may elide it. Thread: any. */
 void spw_oob_secret_wipe(struct spw_oob_secret *secret);
 
-/* Purpose: HMAC-SHA-256 of label (with its terminating 0) followed by transcript[0 .. len). The
- * label differs per message type, so that no message can be replayed as another. All zeros without
- * a secret. Thread: any. */
-void spw_oob_mac(const struct spw_oob_secret *secret, const char *label, const uint8_t *transcript,
-		 size_t len, uint8_t mac_out[SPW_OOB_MAC_BYTES]);
-
-/* Purpose: spw_oob_mac over the bytes of cnt parts, in order. Thread: any. */
-void spw_oob_mac_parts(const struct spw_oob_secret *secret, const char *label,
-		       const struct iovec *part, size_t cnt, uint8_t mac_out[SPW_OOB_MAC_BYTES]);
+/* Purpose: HMAC-SHA-256 of label (with its terminating 0) followed by the bytes of cnt parts. The
+ * label differs per direction, so that no message can be turned back. All zeros without a secret.
+ * Thread: any. */
+void spw_oob_mac(const struct spw_oob_secret *secret, const char *label, const struct iovec *part,
+		 size_t cnt, uint8_t mac_out[SPW_OOB_MAC_BYTES]);
 
 /* Returns: true if both are equal; in constant time. Thread: any. */
 bool spw_oob_mac_same(const uint8_t a[SPW_OOB_MAC_BYTES], const uint8_t b[SPW_OOB_MAC_BYTES]);

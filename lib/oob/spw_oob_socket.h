@@ -23,10 +23,6 @@ int spw_oob_socket_accept(int listen_fd, struct sockaddr_in6 *from_out);
 int spw_oob_socket_connect(const struct sockaddr_in6 *addr);
 /* Returns: how the connect ended: 0; -EAGAIN: not yet; its error. Thread: control. */
 int spw_oob_socket_connected(int fd);
-/* Purpose: reads what has arrived until *have of the len bytes are there.
- * Returns: 0: all are; -EAGAIN: not yet; -ECONNRESET, also if the other end closed; of recv(2).
- * Thread: control. */
-int spw_oob_socket_read(int fd, void *bytes, size_t len, size_t *have);
 /* Returns: true if the other end neither closed nor sent anything. Thread: control. */
 bool spw_oob_socket_is_quiet(int fd);
 

@@ -5,7 +5,8 @@
  * which it begins. Called by the house of the endpoint once a millisecond, and by whatever
  * finds that the connection cannot go on.
  *
- *   house ─► xfer_conn_turn   TCP connects (dial.c) ─► frames (link.c) ─► exchange.c, until RAILS
+ *   house ─► xfer_conn_turn   TCP connects (dial.c), nonces ─► frames (link.c)
+ *                                                     ─► exchange.c, until RAILS
  *                                                                     ─► rail.c, fail.c, window.c
  *                             deadlines: exchange, rails (round.c), "no rail for gone_ms"
  *   anything ─► xfer_conn_fail: QPs destroyed, TCP closed, FAILED; requests fail once tested
@@ -60,18 +61,19 @@ static int box_make(struct spw_xfer_conn *conn)
 	return rc;
 }
 
-int xfer_conn_attach(struct spw_xfer_conn *conn, int fd)
+static int conn_attach(struct spw_xfer_conn *conn, const struct spw_oob_channel *ch)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	if (epoll_ctl(conn->x->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+	if (epoll_ctl(conn->x->epoll_fd, EPOLL_CTL_ADD, ch->fd, &ev))
 		return spw_err(errno, "epoll_ctl: %s", strerror(errno));
-	xfer_link_start(&conn->link, fd);
+	conn->link.ch = *ch;
 	return 0;
 }
 
 /* The slots' numbers begin one lap back, so that the first grant of each is the one expected. */
-int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_conn **conn_out)
+int xfer_conn_make(struct spw_xfer *x, const struct spw_oob_channel *ch, bool is_client,
+		   struct spw_xfer_conn **conn_out)
 {
 	struct spw_xfer_conn *conn = calloc(1, sizeof(*conn));
 	int rc;
@@ -88,10 +90,10 @@ int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_c
 	}
 	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
 		conn->tx[i].seq = i - XFER_SLOT_CNT;
-	conn->link.fd = -1;
+	conn->link.ch.fd = -1;
 	rc = box_make(conn);
-	if (!rc && fd >= 0)
-		rc = xfer_conn_attach(conn, fd);
+	if (!rc && ch)
+		rc = conn_attach(conn, ch);
 	if (rc) {
 		xfer_conn_free(conn);
 		return rc;
@@ -115,8 +117,8 @@ void xfer_conn_free(struct spw_xfer_conn *conn)
 		xfer_rail_destroy(conn->rail[i]);
 		free(conn->rail[i]);
 	}
-	if (conn->link.fd >= 0)
-		close(conn->link.fd);
+	if (conn->link.ch.fd >= 0)
+		close(conn->link.ch.fd);
 	xfer_dial_end(&conn->dial);
 	release_requests(conn);
 	xfer_window_free(conn);
@@ -162,9 +164,9 @@ void xfer_conn_fail(struct spw_xfer_conn *conn, int error, const char *fmt, ...)
 		xfer_rail_destroy(conn->rail[i]);
 		conn->rail[i]->state = XFER_OFF;
 	}
-	if (conn->link.fd >= 0)
-		close(conn->link.fd);
-	conn->link.fd = -1;
+	if (conn->link.ch.fd >= 0)
+		close(conn->link.ch.fd);
+	conn->link.ch.fd = -1;
 	conn->up = 0;
 	conn->error = -error;
 	conn->state = XFER_CONN_FAILED;
@@ -196,7 +198,7 @@ const char *spw_xfer_conn_text(const struct spw_xfer_conn *conn)
 /* Nothing is lost by an end of TCP here: the next turn finds it. */
 void xfer_conn_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 {
-	if (xfer_link_send(conn, frame) == -ENOBUFS)
+	if (xfer_link_send(&conn->link, frame) == -ENOBUFS)
 		xfer_conn_fail(conn, ECONNRESET, "it does not read what it is sent");
 }
 
@@ -281,8 +283,7 @@ static void tcp_ended(struct spw_xfer_conn *conn)
 		no_rail(conn); /* the other end found that out first */
 	else if (conn->state != XFER_CONN_READY)
 		xfer_conn_fail(conn, conn->is_client ? EACCES : ECONNRESET,
-			       "it closed during the exchange: are version, secret and handle "
-			       "right?");
+			       "it closed during the exchange: its log has the reason");
 	else if (conn->ended && (conn->link.error == ETIMEDOUT || conn->link.error == EHOSTUNREACH))
 		xfer_conn_fail(conn, ETIMEDOUT,
 			       "TCP has no answer: its host is down, or a firewall drops it");
@@ -291,30 +292,35 @@ static void tcp_ended(struct spw_xfer_conn *conn)
 	conn->ended = true;
 }
 
-/* Both ends name both versions: the frame goes out before the connection fails. */
-static void bad_version(struct spw_xfer_conn *conn)
-{
-	xfer_exchange_decline(conn);
-	xfer_conn_fail(conn, EPROTONOSUPPORT,
-		       "it speaks version %u of the exchange, this end %u: install the same "
-		       "spinwire at both",
-		       conn->link.version, XFER_VERSION);
-}
-
 /* Before the exchange is over the other end may be a stranger: its error is no breach. */
 static void bad_frame(struct spw_xfer_conn *conn, int rc)
 {
+	char why[SPW_OOB_REASON_BYTES];
+
 	if (rc == -ECONNRESET)
 		tcp_ended(conn);
-	else if (rc == -EPROTONOSUPPORT)
-		bad_version(conn);
-	else if (rc == -EACCES && conn->state < XFER_CONN_RAILS)
-		xfer_conn_fail(conn, EACCES, "it does not know the secret");
 	else if (conn->state < XFER_CONN_RAILS)
-		xfer_conn_fail(conn, EPROTO, "it does not speak this protocol");
+		xfer_conn_fail(conn, rc == -EMSGSIZE ? EPROTO : -rc, "%s",
+			       spw_oob_channel_reason(&conn->link.ch, rc, why));
 	else
 		xfer_conn_breach(conn, rc == -EACCES ? "a frame that was changed, or sent before"
 						     : "a malformed frame");
+}
+
+static void take_frame(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
+{
+	if (!conn_take(conn, f, now_ms))
+		xfer_conn_breach(conn, "a frame that has no place here");
+}
+
+void xfer_conn_first(struct spw_xfer_conn *conn, const uint8_t *bytes, size_t len, uint64_t now_ms)
+{
+	struct xfer_frame f;
+
+	if (xfer_wire_parse(bytes, len, &f))
+		bad_frame(conn, -EPROTO);
+	else
+		take_frame(conn, &f, now_ms);
 }
 
 /* FRAMES_MAX: a peer that sends without end must not hold up the others of the endpoint. */
@@ -323,14 +329,13 @@ static void read_frames(struct spw_xfer_conn *conn, uint64_t now_ms)
 	struct xfer_frame f;
 
 	for (uint32_t i = 0; i < FRAMES_MAX && conn->state != XFER_CONN_FAILED; i++) {
-		const int rc = xfer_link_receive(conn, &f);
+		const int rc = xfer_link_receive(&conn->link, &f);
 
 		if (rc < 0)
 			bad_frame(conn, rc);
 		if (rc <= 0)
 			return;
-		if (!conn_take(conn, &f, now_ms))
-			xfer_conn_breach(conn, "a frame that has no place here");
+		take_frame(conn, &f, now_ms);
 	}
 }
 
@@ -338,17 +343,34 @@ static void read_frames(struct spw_xfer_conn *conn, uint64_t now_ms)
 static void conn_connected(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	const int fd = xfer_dial_turn(conn, now_ms);
+	struct spw_oob_channel ch;
+	int rc;
 
 	if (fd == -EAGAIN)
 		return;
 	if (fd < 0) {
 		xfer_conn_fail(conn, -fd, "%s: does it listen there?", strerror(-fd));
-	} else if (xfer_conn_attach(conn, fd)) {
-		close(fd);
-		xfer_conn_fail(conn, EMFILE, "%s", spw_err_text());
-	} else {
-		xfer_exchange_start(conn);
+		return;
 	}
+	rc = spw_oob_channel_begin(&ch, fd, true, &conn->x->secret, &xfer_proto);
+	rc = rc ? rc : conn_attach(conn, &ch);
+	if (rc) {
+		close(fd);
+		xfer_conn_fail(conn, -rc, "%s", strerror(-rc));
+	} else {
+		conn->state = XFER_CONN_GREET;
+	}
+}
+
+/* What a client sends first has a MAC over both nonces. */
+static void conn_greet(struct spw_xfer_conn *conn)
+{
+	const int rc = spw_oob_channel_greet(&conn->link.ch);
+
+	if (!rc)
+		xfer_exchange_start(conn);
+	else if (rc != -EAGAIN)
+		bad_frame(conn, rc);
 }
 
 /* gone_ms moves on as long as a rail is up and no DOWN of the peer is awaited. */
@@ -376,8 +398,10 @@ void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms, bool heard)
 {
 	if (conn->state == XFER_CONN_TCP)
 		conn_connected(conn, now_ms);
-	if (conn->state != XFER_CONN_TCP && conn->state != XFER_CONN_FAILED) {
-		(void)xfer_link_flush(conn);
+	if (conn->state == XFER_CONN_GREET)
+		conn_greet(conn);
+	if (conn->state > XFER_CONN_GREET && conn->state != XFER_CONN_FAILED) {
+		(void)xfer_link_flush(&conn->link);
 		if (heard)
 			read_frames(conn, now_ms); /* finds the end of TCP, too */
 	}

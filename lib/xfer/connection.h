@@ -13,7 +13,7 @@
  *   setup/: how a connection begins
  *   find.c      rails of this machine   local.c   its subnets    filter.c  NCCL_IB_HCA
  *   listen.c    listen, accept          dial.c    connect by one of several addresses
- *   link.c      frames over TCP         exchange.c  the first ones
+ *   link.c      frames over a channel   exchange.c  the first ones
  *   pair.c      which devices make a rail   round.c   and when another pair is tried
  *   resolve.c   RTR of a QP, in a thread of its own
  *
@@ -52,13 +52,12 @@ struct xfer_exposed {
 	struct ibv_mr *mr[SPW_XFER_RAIL_MAX]; /* by device */
 };
 
-/*   client:  TCP ─► CHALLENGE ─► ANSWER ─┐
- *   server:         HELLO ─────► OFFER ──┴─► RAILS ─► READY ─► (given to the caller) ─► FAILED */
+/*   client:  TCP ─► GREET ─► ANSWER ─┐
+ *   server:                  OFFER ──┴─► RAILS ─► READY ─► (given to the caller) ─► FAILED */
 enum xfer_conn_state {
 	XFER_CONN_TCP,
-	XFER_CONN_CHALLENGE,
+	XFER_CONN_GREET,
 	XFER_CONN_ANSWER,
-	XFER_CONN_HELLO,
 	XFER_CONN_OFFER,
 	XFER_CONN_RAILS,
 	XFER_CONN_READY,
@@ -126,11 +125,12 @@ struct spw_xfer_conn {
 
 /* ---- conn.c ---- */
 
-/* A connection over a TCP socket, which becomes its own; -1: it has none yet (dial.c). Errors:
- * -ENOMEM, -EMFILE. */
-int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_conn **conn_out);
-/* Gives it the socket. Errors: those of epoll_ctl. */
-int xfer_conn_attach(struct spw_xfer_conn *conn, int fd);
+/* Owner: a channel, which has begun, and its descriptor become its own with 0. Shape: ch NULL: it
+ * has none yet (dial.c). Errors: -ENOMEM; of epoll_ctl(2); with a text. */
+int xfer_conn_make(struct spw_xfer *x, const struct spw_oob_channel *ch, bool is_client,
+		   struct spw_xfer_conn **conn_out);
+/* Server: the frame with which its client came in. */
+void xfer_conn_first(struct spw_xfer_conn *conn, const uint8_t *bytes, size_t len, uint64_t now_ms);
 /* Reads frames and acts on them, if some socket of the endpoint has something to read (heard);
  * watches deadlines. */
 void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms, bool heard);
@@ -148,13 +148,10 @@ int xfer_conn_usable(const struct spw_xfer_conn *conn);
 
 /* ---- exchange.c ---- */
 
-/* Client: TCP is connected. */
+/* Client: both nonces are known. */
 void xfer_exchange_start(struct spw_xfer_conn *conn);
 /* Returns: false: the frame has no place here. */
 bool xfer_exchange_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms);
-
-/* Server: the peer speaks another version. */
-void xfer_exchange_decline(struct spw_xfer_conn *conn);
 
 /* ---- fail.c ---- */
 

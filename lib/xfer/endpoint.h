@@ -8,7 +8,7 @@
 #define SPW_XFER_ENDPOINT_H
 
 #include "base/spw_log.h"
-#include "oob/spw_oob_auth.h"
+#include "oob/spw_oob_door.h"
 #include "rdma/spw_rdma.h"
 #include "xfer/list.h"
 #include "xfer/wire.h"
@@ -63,10 +63,9 @@ struct spw_xfer_mem {
 struct spw_xfer_listener {
 	struct xfer_list link;
 	struct spw_xfer *x;
-	int fd[XFER_ADDRESS_MAX]; /* one for each of at.addr */
+	struct spw_oob_door *door; /* listens on each of at.addr */
 	struct xfer_address at;
 	bool keyed;
-	uint64_t pause_until_ms; /* 0: it accepts */
 	char text[64];
 };
 
@@ -95,7 +94,7 @@ int xfer_mem_check(const struct spw_xfer *x, const struct spw_xfer_mem *mem, uin
 
 /* ---- listen.c ---- */
 
-/* TCP connections that wait; heard: there may be some. */
+/* Who comes in; heard: there may be somebody. */
 void xfer_listener_turn(struct spw_xfer_listener *listener, uint64_t now_ms, bool heard);
 
 /* ---- flush.c ---- */

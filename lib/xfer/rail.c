@@ -45,7 +45,7 @@ static struct peer_qp_path rail_path(const struct xfer_rail *rail)
 		.retry = conf->retry,
 		.rnr_retry = RNR_RETRY,
 		.min_rnr_timer = RNR_TIMER,
-		.rd_atomic = rail->dev->read_max,
+		.rd_atomic = (uint8_t)SPW_MIN(rail->dev->read_max, rail->theirs.read_max),
 		.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			  (rail->dev->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0),
 		.mtu = (uint16_t)rail->stat.mtu,

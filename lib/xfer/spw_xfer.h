@@ -201,9 +201,9 @@ int spw_xfer_handle_parse(const char *text, struct spw_xfer_handle *handle_out);
  * Returns: 0: at least one rail was proved by a probe; -EAGAIN: not yet.
  * Thread: owner.
  * Errors: *conn is NULL again. -EINVAL no handle; -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH TCP;
- *   -EACCES the other side refused (secret, handle); -EPROTONOSUPPORT another version of the
- *   exchange, which the text names; -EPROTO it
- *   does not speak this protocol; -ENETUNREACH no rail leads there: the text says why of each.
+ *   -EACCES another secret, or a handle that it refused; -EPROTONOSUPPORT another version, which
+ *   the text names; -EPROTO it does not speak this protocol; -ENETUNREACH no rail leads there: the
+ * text says why of each.
  */
 int spw_xfer_connect(struct spw_xfer *x, const struct spw_xfer_handle *handle,
 		     struct spw_xfer_conn **conn);

@@ -5,23 +5,26 @@
  * in one function for each type that serves both directions: `put` says which, so encoder and
  * decoder cannot disagree.
  *
- *   link.c     head ─► xfer_wire_head: length ─► the rest, MAC ─► xfer_wire_parse: fields, ranges
- *   conn.c     struct xfer_frame ─► xfer_wire_encode ─► MAC (link.c)
+ *   link.c     struct xfer_frame ─► xfer_wire_encode ─► a message of the channel
+ *              the channel's next message ─► xfer_wire_parse: fields, ranges
  *
  * Every frame of a peer is checked here against the limits of its fields; whether it fits the
  * state of the connection is checked by who takes it. Integers are big-endian. A change of any
- * format needs another XFER_VERSION: magic and version keep their place, so that the other end can
- * name both.
+ * format needs another XFER_VERSION.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "oob/spw_oob_door.h"
 #include "xfer/wire.h"
 
 #define HANDLE_MAGIC "SPWH"
 
-static const uint8_t magic[4] = {'S', 'P', 'W', 'X'};
+#define OFFER_BYTES (XFER_KEY_BYTES + 12u + SPW_XFER_RAIL_MAX * 28u)
+
+_Static_assert(XFER_HEAD_BYTES + OFFER_BYTES <= SPW_OOB_FIRST_MAX,
+	       "an OFFER is a door's first message");
 
 /* ---- the cursor ---- */
 
@@ -30,7 +33,7 @@ struct cursor {
 	bool put; /* write the fields; else read them */
 };
 
-/* The buffer has room for the type: xfer_wire_head has compared the length. */
+/* The buffer has room for the type: xfer_wire_parse has compared the length. */
 static void cursor_bytes(struct cursor *c, void *field, size_t len)
 {
 	if (c->put)
@@ -71,10 +74,6 @@ static void cursor_u64(struct cursor *c, uint64_t *field)
 static void cursor_fields(struct cursor *c, struct xfer_frame *f)
 {
 	switch (f->type) {
-	case XFER_FRAME_HELLO:
-	case XFER_FRAME_CHALLENGE:
-		cursor_bytes(c, f->nonce, sizeof(f->nonce));
-		break;
 	case XFER_FRAME_OFFER:
 	case XFER_FRAME_ACCEPT:
 		cursor_bytes(c, f->offer.key, sizeof(f->offer.key));
@@ -85,6 +84,7 @@ static void cursor_fields(struct cursor *c, struct xfer_frame *f)
 			cursor_u16(c, &f->offer.end[i].mtu);
 			cursor_u16(c, &f->offer.end[i].prefix);
 			cursor_u16(c, &f->offer.end[i].in_order);
+			cursor_u16(c, &f->offer.end[i].read_max);
 			cursor_u32(c, &f->offer.end[i].rkey);
 		}
 		break;
@@ -120,14 +120,12 @@ static void cursor_fields(struct cursor *c, struct xfer_frame *f)
 	}
 }
 
-/* Bytes of head and fields; 0: no such type. */
-static size_t plain_bytes(unsigned type)
+/* Bytes of a frame; 0: no such type. */
+static size_t frame_bytes(unsigned type)
 {
 	static const uint16_t body[XFER_FRAME_CNT] = {
-		[XFER_FRAME_HELLO] = SPW_OOB_NONCE_BYTES,
-		[XFER_FRAME_CHALLENGE] = SPW_OOB_NONCE_BYTES,
-		[XFER_FRAME_OFFER] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 26,
-		[XFER_FRAME_ACCEPT] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 26,
+		[XFER_FRAME_OFFER] = OFFER_BYTES,
+		[XFER_FRAME_ACCEPT] = OFFER_BYTES,
 		[XFER_FRAME_REJECT] = 4,
 		[XFER_FRAME_RAIL] = 28,
 		[XFER_FRAME_DOWN] = 12 + XFER_SLOT_CNT * 4,
@@ -137,51 +135,16 @@ static size_t plain_bytes(unsigned type)
 	return type < XFER_FRAME_CNT && body[type] ? XFER_HEAD_BYTES + body[type] : 0;
 }
 
-size_t xfer_wire_mac_bytes(enum xfer_frame_type type)
-{
-	return type == XFER_FRAME_HELLO || type == XFER_FRAME_CHALLENGE ? 0 : SPW_OOB_MAC_BYTES;
-}
-
-/* ---- heads ---- */
-
-/* Bytes 7, 10 and 11 are checked by xfer_wire_parse. */
-int xfer_wire_head(const uint8_t *head, uint16_t *version_out)
-{
-	struct cursor c = {.at = (uint8_t *)(uintptr_t)head + 4};
-	uint16_t version = 0, len = 0;
-	size_t want;
-
-	cursor_u16(&c, &version);
-	*version_out = version;
-	if (memcmp(head, magic, sizeof(magic)))
-		return -EPROTO;
-	if (version != XFER_VERSION)
-		return -EPROTONOSUPPORT;
-	c.at += 2;
-	cursor_u16(&c, &len);
-	want = plain_bytes(head[6]);
-	if (!want || len != want + xfer_wire_mac_bytes(head[6]))
-		return -EPROTO;
-	return len;
-}
-
 /* The cursor writes fields back as it reads them, so it works on a copy. */
 size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
 {
-	const size_t len = plain_bytes(frame->type);
-	uint16_t version = XFER_VERSION, whole = (uint16_t)(len + xfer_wire_mac_bytes(frame->type));
-	struct cursor c = {.at = bytes_out, .put = true};
+	struct cursor c = {.at = bytes_out + XFER_HEAD_BYTES, .put = true};
 	struct xfer_frame copy = *frame;
 
-	memset(bytes_out, 0, len);
-	cursor_bytes(&c, (uint8_t *)(uintptr_t)magic, sizeof(magic));
-	cursor_u16(&c, &version);
-	*c.at = (uint8_t)frame->type;
-	c.at += 2;
-	cursor_u16(&c, &whole);
-	c.at += 2;
+	memset(bytes_out, 0, XFER_HEAD_BYTES);
+	bytes_out[0] = (uint8_t)frame->type;
 	cursor_fields(&c, &copy);
-	return len;
+	return frame_bytes(frame->type);
 }
 
 /* ---- ranges ---- */
@@ -190,7 +153,7 @@ size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
 static bool end_is_sound(const struct xfer_end *end)
 {
 	return SPW_IS_POW2(end->mtu) && spw_in_range(end->mtu, 256, 4096) && end->prefix <= 128 &&
-	       end->in_order <= 1;
+	       end->in_order <= 1 && spw_in_range(end->read_max, 1, UINT8_MAX);
 }
 
 /* The mailbox begins on a cache line, and its offsets must not overflow. */
@@ -238,9 +201,9 @@ int xfer_wire_parse(const uint8_t *from, size_t len, struct xfer_frame *frame_ou
 	struct cursor c = {.at = (uint8_t *)(uintptr_t)from + XFER_HEAD_BYTES};
 
 	memset(frame_out, 0, sizeof(*frame_out));
-	if (len < XFER_HEAD_BYTES || len != plain_bytes(from[6]) || from[7] || from[10] || from[11])
+	if (!len || len != frame_bytes(from[0]) || from[1] || from[2] || from[3])
 		return -EPROTO;
-	frame_out->type = (enum xfer_frame_type)from[6];
+	frame_out->type = (enum xfer_frame_type)from[0];
 	cursor_fields(&c, frame_out);
 	return frame_is_sound(frame_out) ? 0 : -EPROTO;
 }

@@ -5,9 +5,8 @@
  * rails. Pure: bytes in, checked numbers out.
  *
  *   client                                      server
- *   HELLO    nonce                        ->
- *                                         <-    CHALLENGE  nonce
- *   OFFER    key of the handle, its devices ->
+ *            both at once: protocol, version, nonce (oob/spw_oob_channel.h)
+ *   OFFER    key of the handle, its devices ->  the first message, by which the door lets it in
  *                                         <-    ACCEPT     its devices; or REJECT reason
  *   then for each rail, now and whenever it rejoins:
  *   RAIL     index, generation, pair, QP  ->
@@ -20,22 +19,13 @@
  * grants and windows name keys by it. Which two devices make a rail is the client's choice
  * (round.c): it may name another pair in each generation of the rail.
  *
- * A server that hears another version answers with a CHALLENGE before it closes, so that the other
- * end, too, can name both versions.
- *
- * The TCP connection stays open; its end is the end of the connection. From OFFER on each frame
- * ends with a MAC: spw_oob_mac() over both nonces, the side and number of the frame, and its bytes.
- * So no frame can be replayed, moved or turned back. Without a secret the MAC is zeros.
+ * The TCP connection stays open; its end is the end of the connection. Every frame is a message of
+ * a channel, with a MAC, so that none can be replayed, moved or turned back.
  *
  * Every frame, big-endian:
- *   0   magic "SPWX"
- *   4   u16 version            magic and version keep their place in all versions
- *   6   u8  type
- *   7   u8  0
- *   8   u16 length of the whole frame; fixed by the type
- *   10  u16 0
- *   12  the fields of struct xfer_frame that the type has, in their order
- *   ..  the MAC
+ *   0   u8  type               its length is fixed by the type
+ *   1   u8[3] 0
+ *   4   the fields of struct xfer_frame that the type has, in their order
  *
  * An immediate, from bit 31 down:
  *   kind 4 | slot 6 | 0 2 | rails 4 | generation 4 | size 4 | lap 8
@@ -47,21 +37,23 @@
 #ifndef SPW_XFER_WIRE_H
 #define SPW_XFER_WIRE_H
 
-#include "peer/spw_peer_conf.h"
+#include <netinet/in.h>
+
+#include "oob/spw_oob_channel.h"
 #include "xfer/spw_xfer.h"
 
-#define XFER_VERSION     3u
-#define XFER_HEAD_BYTES  12u
+#define XFER_VERSION     4u /* of frames and handles */
+#define XFER_HEAD_BYTES  4u
 #define XFER_KEY_BYTES   16u
 #define XFER_SLOT_CNT    SPW_XFER_REQ_MAX
 #define XFER_NO_SEQ      UINT32_MAX /* slot without an open message */
-#define XFER_FRAME_MAX   (XFER_HEAD_BYTES + 12u + XFER_SLOT_CNT * 4u + SPW_OOB_MAC_BYTES)
+#define XFER_FRAME_MAX   (XFER_HEAD_BYTES + 12u + XFER_SLOT_CNT * 4u)
 #define XFER_GRANT_BYTES 64u
 
+static const struct spw_oob_proto xfer_proto = {"SPWX", XFER_VERSION};
+
 enum xfer_frame_type {
-	XFER_FRAME_HELLO = 1,
-	XFER_FRAME_CHALLENGE,
-	XFER_FRAME_OFFER,
+	XFER_FRAME_OFFER = 1,
 	XFER_FRAME_ACCEPT,
 	XFER_FRAME_REJECT,
 	XFER_FRAME_RAIL,
@@ -80,13 +72,13 @@ struct xfer_end {
 			    * link-local, so it does not show which cable leads to it */
 	uint16_t in_order; /* 1: its device stores the bytes of a WRITE in the order of their
 			    * addresses, as CPUs find them; 0: unknown */
+	uint16_t read_max; /* RDMA READs and atomics that it takes at a time, 1 .. 255 */
 	uint32_t rkey;     /* of this side's mailbox, over this device */
 };
 
 struct xfer_frame {
 	enum xfer_frame_type type;
 	union {
-		uint8_t nonce[SPW_OOB_NONCE_BYTES]; /* HELLO, CHALLENGE */
 		struct {
 			uint8_t key[XFER_KEY_BYTES]; /* OFFER; zeros: none */
 			uint64_t box_addr;           /* of the mailbox, connection.h */
@@ -117,19 +109,13 @@ struct xfer_frame {
 	};
 };
 
-/* Purpose: checks a head of XFER_HEAD_BYTES.
- * Returns: the length of the frame; -EPROTO: not this protocol; -EPROTONOSUPPORT: another version,
- * in *version_out. Without an error text. */
-int xfer_wire_head(const uint8_t *head, uint16_t *version_out);
-/* Purpose: decodes a whole frame without its MAC, and checks the range of every value.
+/* Purpose: decodes a whole frame, and checks the range of every value.
  * Returns: 0 or -EPROTO. Without an error text. */
 int xfer_wire_parse(const uint8_t *bytes, size_t len, struct xfer_frame *frame_out);
-/* Purpose: encodes a frame without its MAC, but with the length that includes it.
+/* Purpose: encodes a frame.
  * Shape: bytes_out holds XFER_FRAME_MAX.
- * Returns: the length without the MAC. */
+ * Returns: the length. */
 size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out);
-/* Returns: bytes of the MAC of this type: 0 or SPW_OOB_MAC_BYTES. */
-size_t xfer_wire_mac_bytes(enum xfer_frame_type type);
 
 /* ---- handles ---- */
 

@@ -52,7 +52,9 @@ static uint64_t number(void)
 
 static void any_frame(void)
 {
-	struct xfer_frame f = {.type = (enum xfer_frame_type)(1 + take(1) % (XFER_FRAME_CNT - 1))};
+	const uint32_t kind = take(1) % 8;
+	struct xfer_frame f = {.type = kind < 2 ? XFER_FRAME_OFFER
+						: (enum xfer_frame_type)(kind - 1)};
 
 	switch (f.type) {
 	case XFER_FRAME_OFFER:
@@ -129,7 +131,7 @@ static void raw_bytes(void)
 
 	for (uint32_t i = 0; i < n; i++)
 		bytes[i] = (uint8_t)take(1);
-	(void)!send(peer.link.fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)!send(peer.link.ch.fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	world_turn();
 }
 

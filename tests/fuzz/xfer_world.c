@@ -60,6 +60,7 @@ void world_open(uint32_t rails, bool secret)
 		x.dev[i].gid.gid.raw[15] = (uint8_t)i;
 		x.dev[i].mtu = 1024;
 		x.dev[i].prefix = 120;
+		x.dev[i].read_max = 16;
 		x.dev[i].link_up = true;
 		x.dev[i].direct = i % 2;
 		x.dev[i].atomics = true;
@@ -71,27 +72,25 @@ void world_open(uint32_t rails, bool secret)
 
 void world_join(bool client)
 {
+	struct spw_oob_channel ch;
 	int fd[2];
 
+	memset(&peer, 0, sizeof(peer));
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) ||
-	    xfer_conn_make(&x, fd[0], client, &conn))
+	    spw_oob_channel_begin(&ch, fd[0], client, &x.secret, &xfer_proto) ||
+	    spw_oob_channel_begin(&peer.link.ch, fd[1], !client, &x.secret, &xfer_proto) ||
+	    spw_oob_channel_greet(&peer.link.ch) || xfer_conn_make(&x, &ch, client, &conn))
 		abort();
 	conn->deadline_ms = nic_now_ms + x.conf.exchange_ms;
-	conn->state = client ? XFER_CONN_CHALLENGE : XFER_CONN_HELLO;
+	conn->state = client ? XFER_CONN_GREET : XFER_CONN_OFFER;
 	conn->listener = client ? NULL : &listener;
-	memset(&peer, 0, sizeof(peer));
-	peer.x = &x;
-	peer.is_client = !client;
-	xfer_link_start(&peer.link, fd[1]);
-	if (client)
-		xfer_exchange_start(conn);
 }
 
 static void drain(void)
 {
 	uint8_t drop[4096];
 
-	while (recv(peer.link.fd, drop, sizeof(drop), MSG_DONTWAIT) > 0)
+	while (recv(peer.link.ch.fd, drop, sizeof(drop), MSG_DONTWAIT) > 0)
 		;
 }
 
@@ -113,9 +112,7 @@ void world_turn(void)
 
 void world_say(const struct xfer_frame *f)
 {
-	if (conn)
-		memcpy(peer.link.nonce, conn->link.nonce, sizeof(peer.link.nonce));
-	(void)xfer_link_send(&peer, f);
+	(void)xfer_link_send(&peer.link, f);
 	world_turn();
 }
 
@@ -126,8 +123,8 @@ struct xfer_frame world_rails(enum xfer_frame_type type)
 	struct xfer_frame f = {.type = type, .offer = {.box_addr = 4096, .dev_cnt = x.dev_cnt}};
 
 	for (uint32_t i = 0; i < x.dev_cnt; i++) {
-		f.offer.end[i] =
-			(struct xfer_end){.mtu = 1024, .prefix = 120, .in_order = 1, .rkey = i};
+		f.offer.end[i] = (struct xfer_end){
+			.mtu = 1024, .prefix = 120, .in_order = 1, .read_max = 16, .rkey = i};
 		memcpy(f.offer.end[i].gid, x.dev[i].gid.gid.raw, 16);
 	}
 	return f;
@@ -135,10 +132,9 @@ struct xfer_frame world_rails(enum xfer_frame_type type)
 
 void world_exchange(bool client)
 {
-	struct xfer_frame f = {.type = client ? XFER_FRAME_CHALLENGE : XFER_FRAME_HELLO};
+	struct xfer_frame f = world_rails(client ? XFER_FRAME_ACCEPT : XFER_FRAME_OFFER);
 
-	world_say(&f);
-	f = world_rails(client ? XFER_FRAME_ACCEPT : XFER_FRAME_OFFER);
+	world_turn();
 	world_say(&f);
 	for (uint32_t i = 0; i < x.dev_cnt; i++) {
 		f = (struct xfer_frame){.type = XFER_FRAME_RAIL,
@@ -160,7 +156,7 @@ void world_close(void)
 	if (conn)
 		xfer_conn_free(conn);
 	conn = NULL;
-	close(peer.link.fd);
+	close(peer.link.ch.fd);
 	if (spw_xfer_mem_dereg(mem))
 		abort(); /* a request that ended still holds it */
 	close(x.epoll_fd);

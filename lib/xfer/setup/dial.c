@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "oob/spw_oob_addr.h"
 #include "oob/spw_oob_socket.h"
 #include "xfer/connection.h"
 #include "xfer/reach.h"

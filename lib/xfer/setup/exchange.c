@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The exchange by which a connection begins (wire.h has the order of frames): each side proves that
- * it knows the secret, the client that it holds the handle, and both list their devices. Called by
- * conn.c for each frame until they are known; from then on the client makes rails (round.c).
+ * The exchange by which a connection begins (wire.h has the order of frames): the client proves
+ * that it holds the handle, and both list their devices. Called by conn.c for each frame until they
+ * are known; from then on the client makes rails (round.c).
  *
  *   client                                  server
- *   CHALLENGE ── HELLO ───────────────────► HELLO
- *   ANSWER    ◄────────────── CHALLENGE ─── OFFER
- *             ── OFFER (key, devices) ────► refused: REJECT, else
- *   RAILS     ◄─────── ACCEPT (devices) ─── RAILS            (left and right: each end's state)
+ *   ANSWER ── OFFER (key, devices) ───────► OFFER: refused: REJECT, else
+ *   RAILS  ◄───────── ACCEPT (devices) ──── RAILS            (left and right: each end's state)
  *
- * From OFFER on frames carry a MAC (link.c), over both nonces: an OFFER that is right proves the
- * secret. No QP exists before RAILS.
+ * That the client's first message comes here proves that it knows the secret
+ * (oob/spw_oob_door.h). No QP exists before RAILS.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,12 +35,13 @@ static void exchange_list_ours(struct spw_xfer_conn *conn)
 		const struct xfer_dev *dev = &conn->x->dev[i];
 
 		if (xfer_dev_is_gone(dev)) {
-			p->mine[i] = (struct xfer_end){.mtu = dev->mtu}; /* without an address */
+			p->mine[i] = (struct xfer_end){.mtu = dev->mtu, .read_max = 1};
 			continue;
 		}
 		p->mine[i] = (struct xfer_end){.mtu = dev->mtu,
 					       .prefix = dev->prefix,
 					       .in_order = dev->in_order,
+					       .read_max = dev->read_max,
 					       .rkey = conn->box_in[i]->rkey};
 		memcpy(p->mine[i].gid, dev->gid.gid.raw, sizeof(p->mine[i].gid));
 	}
@@ -64,7 +63,7 @@ static void exchange_take_theirs(struct spw_xfer_conn *conn, const struct xfer_f
 	memcpy(conn->pairs.theirs, f->offer.end, sizeof(conn->pairs.theirs));
 }
 
-static void exchange_offer(struct spw_xfer_conn *conn)
+void xfer_exchange_start(struct spw_xfer_conn *conn)
 {
 	struct xfer_frame f = {.type = XFER_FRAME_OFFER};
 
@@ -146,45 +145,9 @@ static void exchange_take_accept(struct spw_xfer_conn *conn, const struct xfer_f
 
 /* ---- frames ---- */
 
-/* Sends this side's nonce, HELLO or CHALLENGE. */
-static void exchange_start_with(struct spw_xfer_conn *conn, enum xfer_frame_type type,
-				enum xfer_conn_state next)
-{
-	struct xfer_frame f = {.type = type};
-
-	if (spw_oob_nonce(f.nonce)) {
-		xfer_conn_fail(conn, EIO, "no random bytes");
-		return;
-	}
-	memcpy(conn->link.nonce + (conn->is_client ? 0 : SPW_OOB_NONCE_BYTES), f.nonce,
-	       sizeof(f.nonce));
-	conn->state = next;
-	xfer_conn_send(conn, &f);
-}
-
-/* So that the other end can name both versions, too. */
-void xfer_exchange_decline(struct spw_xfer_conn *conn)
-{
-	const struct xfer_frame f = {.type = XFER_FRAME_CHALLENGE};
-
-	if (conn->state == XFER_CONN_HELLO)
-		xfer_conn_send(conn, &f);
-}
-
-void xfer_exchange_start(struct spw_xfer_conn *conn)
-{
-	exchange_start_with(conn, XFER_FRAME_HELLO, XFER_CONN_CHALLENGE);
-}
-
 bool xfer_exchange_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
 {
-	if (conn->state == XFER_CONN_CHALLENGE && f->type == XFER_FRAME_CHALLENGE) {
-		memcpy(conn->link.nonce + SPW_OOB_NONCE_BYTES, f->nonce, sizeof(f->nonce));
-		exchange_offer(conn);
-	} else if (conn->state == XFER_CONN_HELLO && f->type == XFER_FRAME_HELLO) {
-		memcpy(conn->link.nonce, f->nonce, sizeof(f->nonce));
-		exchange_start_with(conn, XFER_FRAME_CHALLENGE, XFER_CONN_OFFER);
-	} else if (conn->state == XFER_CONN_OFFER && f->type == XFER_FRAME_OFFER) {
+	if (conn->state == XFER_CONN_OFFER && f->type == XFER_FRAME_OFFER) {
 		exchange_take_offer(conn, f);
 	} else if (conn->state == XFER_CONN_ANSWER && f->type == XFER_FRAME_ACCEPT) {
 		exchange_take_accept(conn, f, now_ms);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Listeners, handles, and the first and last step of a connection: a TCP socket, and handing it to
- * the caller. Strangers are cheap: at most HALF_MAX unfinished exchanges, of which the oldest makes
- * room, and no QP before a client has proved secret and key (conn.c).
+ * Listeners, handles, and the first and last step of a connection: who comes in, and handing it to
+ * the caller. Strangers are cheap (oob/spw_oob_door.h): no connection before a client has proved
+ * the secret, and no QP before it has proved the key (exchange.c).
  *
- *   spw_xfer_listen    addresses ─► sockets, watched by the endpoint ─► handle: addresses and a key
- *   house              accept ─► a connection in HELLO, the listener's until it is handed over
+ *   spw_xfer_listen    addresses ─► a door, watched by the endpoint ─► handle: addresses and a key
+ *   house              a guest ─► a connection in OFFER, the listener's until it is handed over
  *   spw_xfer_accept    the first that is READY ─► the caller's
  *   spw_xfer_connect   a handle ─► a connection in TCP (dial.c) ─► READY: the caller's, or failed
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +22,12 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "oob/spw_oob_socket.h"
 #include "xfer/connection.h"
 #include "xfer/endpoint.h"
 #include "xfer/reach.h"
 
-#define HALF_MAX   64u
-#define ACCEPT_MAX 16u  /* of one turn */
-#define PAUSE_MS   100u /* after accept(2) failed */
+#define WAITING_MAX 64u /* connections that nobody has taken */
+#define GUEST_MAX   16u /* of one turn */
 
 /* ---- where to listen ---- */
 
@@ -42,31 +39,17 @@ static bool listener_has_address(const struct spw_xfer_listener *l, const struct
 	return false;
 }
 
-static int listener_watch(const struct spw_xfer_listener *l, int fd, int op, uint32_t events)
-{
-	struct epoll_event ev = {.events = events};
-
-	return epoll_ctl(l->x->epoll_fd, op, fd, &ev) ? -errno : 0;
-}
-
 /* One more address. Errors: those of the socket, without a text. */
 static int listener_add(struct spw_xfer_listener *l, const struct sockaddr_in6 *addr)
 {
-	const uint32_t n = l->at.addr_cnt;
-	int rc, fd;
+	struct sockaddr_in6 *at = &l->at.addr[l->at.addr_cnt];
+	int rc;
 
-	l->at.addr[n] = *addr;
-	fd = spw_oob_socket_listen(&l->at.addr[n]);
-	if (fd < 0)
-		return fd;
-	rc = listener_watch(l, fd, EPOLL_CTL_ADD, EPOLLIN);
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	l->fd[n] = fd;
-	l->at.addr_cnt++;
-	return 0;
+	*at = *addr;
+	rc = spw_oob_door_listen(l->door, at);
+	if (!rc)
+		l->at.addr_cnt++;
+	return rc;
 }
 
 static int listener_add_ip(struct spw_xfer_listener *l, const struct in6_addr *ip)
@@ -122,13 +105,30 @@ static int listener_add_all(struct spw_xfer_listener *l)
 
 /* ---- listeners ---- */
 
+static int listener_open_door(struct spw_xfer_listener *l)
+{
+	const struct spw_oob_door_conf conf = {.proto = &xfer_proto,
+					       .secret = &l->x->secret,
+					       .seat_cnt = SPW_OOB_SEAT_MAX,
+					       .first_ms = l->x->conf.exchange_ms};
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc = spw_oob_door_open(&conf, &l->door);
+
+	if (!rc && epoll_ctl(l->x->epoll_fd, EPOLL_CTL_ADD, spw_oob_door_fd(l->door), &ev))
+		rc = spw_err(errno, "epoll_ctl: %s", strerror(errno));
+	return rc;
+}
+
 /* Errors: with a text; the caller closes the listener. */
 static int listener_open(struct spw_xfer_listener *l)
 {
 	uint8_t chance[SPW_OOB_NONCE_BYTES];
 	char text[64];
-	int rc = l->x->bind_given ? listener_add(l, &l->x->bind) : listener_add_all(l);
+	int rc = listener_open_door(l);
 
+	if (rc)
+		return rc;
+	rc = l->x->bind_given ? listener_add(l, &l->x->bind) : listener_add_all(l);
 	if (rc)
 		return spw_err(-rc, "cannot listen on %s: %s", spw_oob_addr_text(&l->x->bind, text),
 			       strerror(-rc));
@@ -183,110 +183,77 @@ void spw_xfer_listener_close(struct spw_xfer_listener *l)
 		if (conn->listener == l)
 			xfer_conn_free(conn);
 	}
-	for (uint32_t i = 0; i < l->at.addr_cnt; i++)
-		close(l->fd[i]);
+	spw_oob_door_close(l->door);
 	xfer_list_del(&l->link);
 	free(l);
 }
 
-/* Unfinished connections, and the oldest of those that have proved nothing; NULL: there is none. */
-static uint32_t listener_half_cnt(const struct spw_xfer_listener *l,
-				  struct spw_xfer_conn **stranger_out)
+static uint32_t listener_waiting_cnt(const struct spw_xfer_listener *l)
 {
 	uint32_t n = 0;
 
-	*stranger_out = NULL;
-	for (struct xfer_list *i = l->x->conns.next; i != &l->x->conns; i = i->next) {
-		struct spw_xfer_conn *c = spw_container_of(i, struct spw_xfer_conn, link_all);
-
-		n += c->listener == l;
-		if (c->listener == l && c->state < XFER_CONN_RAILS && !*stranger_out)
-			*stranger_out = c;
-	}
+	for (struct xfer_list *i = l->x->conns.next; i != &l->x->conns; i = i->next)
+		n += spw_container_of(i, struct spw_xfer_conn, link_all)->listener == l;
 	return n;
 }
 
 /* Limited, since strangers choose how often it happens. */
-static void listener_refuse(struct spw_xfer *x, const char *whom, const char *why)
+static void listener_refuse(struct spw_xfer *x, const struct spw_oob_guest *guest, const char *why)
 {
-	spw_log_limited(&x->limit, SPW_LOG_WARN, "xfer: %s was turned away: %s", whom, why);
-}
-
-/* An honest client proves itself within a few round trips: with too many unfinished connections the
- * one that has had the longest time for it makes room. */
-static void listener_admit(struct spw_xfer_listener *l, int fd, const struct sockaddr_in6 *from,
-			   uint64_t now_ms)
-{
-	struct spw_xfer_conn *conn, *stranger;
-	const bool full = listener_half_cnt(l, &stranger) >= HALF_MAX;
 	char text[64];
 
-	spw_oob_addr_text(from, text);
-	if (full && stranger) {
-		listener_refuse(l->x, stranger->text, "it proved nothing, and others wait");
-		xfer_conn_free(stranger);
-	}
-	if ((full && !stranger) || xfer_conn_make(l->x, fd, false, &conn)) {
-		listener_refuse(l->x, text,
+	x->stat.refused++;
+	spw_log_limited(&x->limit, SPW_LOG_WARN, "xfer: %s was turned away: %s",
+			spw_oob_addr_text(&guest->from, text), why);
+}
+
+static void listener_admit(struct spw_xfer_listener *l, const struct spw_oob_guest *guest,
+			   uint64_t now_ms)
+{
+	const bool full = listener_waiting_cnt(l) >= WAITING_MAX;
+	struct spw_xfer_conn *conn;
+
+	if (full || xfer_conn_make(l->x, &guest->ch, false, &conn)) {
+		listener_refuse(l->x, guest,
 				full ? "connections wait for spw_xfer_accept" : spw_err_text());
-		close(fd);
+		close(guest->ch.fd);
 		return;
 	}
 	conn->listener = l;
-	conn->peer.addr[0] = *from;
-	conn->state = XFER_CONN_HELLO;
-	conn->deadline_ms = now_ms + l->x->conf.exchange_ms;
-	snprintf(conn->text, sizeof(conn->text), "%s", text);
+	conn->peer.addr[0] = guest->from;
+	conn->state = XFER_CONN_OFFER;
+	conn->deadline_ms = guest->until_ms;
+	spw_oob_addr_text(&guest->from, conn->text);
+	xfer_conn_first(conn, guest->first, guest->len, now_ms);
 }
 
-static void listener_watch_all(const struct spw_xfer_listener *l, uint32_t events)
+/* The door tries again by itself. */
+static void listener_is_deaf(struct spw_xfer_listener *l, int error)
 {
-	for (uint32_t i = 0; i < l->at.addr_cnt; i++)
-		(void)listener_watch(l, l->fd[i], EPOLL_CTL_MOD,
-				     events); /* cannot fail: it has them */
-}
-
-/* Whoever waits would be reported in each turn. Without a free descriptor accept(2) fails even if
- * nobody waits. */
-static void listener_pause(struct spw_xfer_listener *l, int listen_fd, int error, uint64_t now_ms)
-{
-	struct pollfd p = {.fd = listen_fd, .events = POLLIN};
-
-	if (poll(&p, 1, 0) != 1)
-		return;
 	spw_log_limited(&l->x->limit, SPW_LOG_WARN,
 			"xfer: a connection to %s cannot be accepted: %s%s; tried again every %u "
 			"ms",
 			l->text, strerror(error),
-			error == EMFILE ? " (of this process: raise ulimit -n)" : "", PAUSE_MS);
-	l->pause_until_ms = now_ms + PAUSE_MS;
-	listener_watch_all(l, 0);
+			error == EMFILE ? " (of this process: raise ulimit -n)" : "",
+			SPW_OOB_RETRY_MS);
 }
 
-/* ACCEPT_MAX: a flood leaves the thread its turn. */
-static void listener_accept(struct spw_xfer_listener *l, int listen_fd, uint64_t now_ms)
-{
-	struct sockaddr_in6 from;
-
-	for (uint32_t i = 0; i < ACCEPT_MAX; i++) {
-		int fd = spw_oob_socket_accept(listen_fd, &from);
-
-		if (fd < 0 && fd != -EAGAIN)
-			listener_pause(l, listen_fd, -fd, now_ms);
-		if (fd < 0)
-			return;
-		listener_admit(l, fd, &from, now_ms);
-	}
-}
-
+/* GUEST_MAX: a flood leaves the thread its turn. */
 void xfer_listener_turn(struct spw_xfer_listener *l, uint64_t now_ms, bool heard)
 {
-	if (l->pause_until_ms && now_ms >= l->pause_until_ms) {
-		l->pause_until_ms = 0;
-		listener_watch_all(l, EPOLLIN);
+	char why[SPW_OOB_REASON_BYTES];
+	struct spw_oob_guest guest;
+	int rc = heard || now_ms >= spw_oob_door_due_ms(l->door) ? 0 : -EAGAIN;
+
+	for (uint32_t i = 0; i < GUEST_MAX && rc != -EAGAIN; i++) {
+		rc = spw_oob_door_turn(l->door, now_ms, &guest);
+		if (!rc)
+			listener_admit(l, &guest, now_ms);
+		else if (rc != -EAGAIN && guest.from.sin6_family)
+			listener_refuse(l->x, &guest, spw_oob_channel_reason(&guest.ch, rc, why));
+		else if (rc != -EAGAIN)
+			listener_is_deaf(l, -rc);
 	}
-	for (uint32_t i = 0; i < l->at.addr_cnt && heard && !l->pause_until_ms; i++)
-		listener_accept(l, l->fd[i], now_ms);
 }
 
 /* ---- the caller's side ---- */
@@ -329,7 +296,7 @@ static int connect_start(struct spw_xfer *x, const struct spw_xfer_handle *handl
 	struct xfer_address at;
 	int rc = xfer_wire_handle_get(handle, &at);
 
-	rc = rc ? rc : xfer_conn_make(x, -1, true, conn);
+	rc = rc ? rc : xfer_conn_make(x, NULL, true, conn);
 	if (rc)
 		return rc;
 	(*conn)->peer = at;

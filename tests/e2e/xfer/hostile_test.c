@@ -316,7 +316,9 @@ static void frames_out_of_place(void **state SPW_UNUSED)
 
 static void an_exchange_again(void **state SPW_UNUSED)
 {
-	const struct xfer_frame f = {.type = XFER_FRAME_HELLO};
+	const struct xfer_frame f = {
+		.type = XFER_FRAME_OFFER,
+		.offer = {.dev_cnt = 1, .end = {{.mtu = 1024, .read_max = 1}}}};
 
 	memset(k.buf_b, BESIDE, 3 * ROOM);
 	xfer_conn_send(k.ab, &f);
@@ -351,13 +353,14 @@ static void a_frame_that_was_changed(void **state SPW_UNUSED)
 {
 	const struct xfer_frame f = {.type = XFER_FRAME_WINDOW,
 				     .window = {.addr = 4096, .bytes = 100}};
-	uint8_t bytes[XFER_FRAME_MAX] = {0};
-	const size_t len = xfer_wire_encode(&f, bytes);
+	uint8_t bytes[4 + XFER_FRAME_MAX + SPW_OOB_MAC_BYTES] = {0};
+	const size_t len = xfer_wire_encode(&f, bytes + 4);
 
 	memset(k.buf_b, BESIDE, 3 * ROOM);
-	memset(bytes + len, 1, SPW_OOB_MAC_BYTES);
-	assert_int_equal(send(k.ab->link.fd, bytes, len + SPW_OOB_MAC_BYTES, 0),
-			 len + SPW_OOB_MAC_BYTES);
+	bytes[3] = (uint8_t)len;
+	memset(bytes + 4 + len, 1, SPW_OOB_MAC_BYTES);
+	assert_int_equal(send(k.ab->link.ch.fd, bytes, 4 + len + SPW_OOB_MAC_BYTES, 0),
+			 4 + len + SPW_OOB_MAC_BYTES);
 	expect_breach("a frame that was changed, or sent before");
 }
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Whatever reaches a listener's port: other protocols, other versions, wrong keys, frames that are
- * torn, replayed, out of place or out of range, and silence. Each costs one line and nothing else:
+ * replayed, out of place or out of range, and silence. Each costs one line and nothing else:
  * a connection that exists carries on, and the next peer can connect. Arguments: the rails of both
  * ends.
  */
@@ -115,18 +115,21 @@ static void expect_line(const char *text)
 /* A connection of the stranger's, which speaks the protocol by the library's own means. */
 static struct spw_xfer_conn *stranger(void)
 {
+	struct spw_oob_channel ch;
 	struct spw_xfer_conn *c;
 	struct xfer_address at;
 
 	assert_int_equal(xfer_wire_handle_get(&handle, &at), 0);
-	assert_int_equal(xfer_conn_make(rogue_x, dial(), true, &c), 0);
+	assert_int_equal(spw_oob_channel_begin(&ch, dial(), true, &rogue_x->secret, &xfer_proto),
+			 0);
+	assert_int_equal(xfer_conn_make(rogue_x, &ch, true, &c), 0);
 	c->peer = at;
 	return c;
 }
 
 static void say(struct spw_xfer_conn *c, const struct xfer_frame *f)
 {
-	assert_int_equal(xfer_link_send(c, f), 0);
+	assert_int_equal(xfer_link_send(&c->link, f), 0);
 }
 
 static struct xfer_frame hear(struct spw_xfer_conn *c)
@@ -135,7 +138,7 @@ static struct xfer_frame hear(struct spw_xfer_conn *c)
 	struct xfer_frame f;
 	int rc;
 
-	while (!(rc = xfer_link_receive(c, &f)) && kit_now_ms() < end)
+	while (!(rc = xfer_link_receive(&c->link, &f)) && kit_now_ms() < end)
 		kit_turn(&k);
 	assert_int_equal(rc, 1);
 	return f;
@@ -144,13 +147,12 @@ static struct xfer_frame hear(struct spw_xfer_conn *c)
 /* Both nonces are known afterwards. */
 static void greet(struct spw_xfer_conn *c)
 {
-	const struct xfer_frame hello = {.type = XFER_FRAME_HELLO};
-	struct xfer_frame f;
+	const uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+	int rc;
 
-	say(c, &hello);
-	f = hear(c);
-	assert_int_equal(f.type, XFER_FRAME_CHALLENGE);
-	memcpy(c->link.nonce + SPW_OOB_NONCE_BYTES, f.nonce, sizeof(f.nonce));
+	while ((rc = spw_oob_channel_greet(&c->link.ch)) == -EAGAIN && kit_now_ms() < end)
+		kit_turn(&k);
+	assert_int_equal(rc, 0);
 }
 
 static struct xfer_frame offer_of(const struct spw_xfer_conn *c)
@@ -159,7 +161,7 @@ static struct xfer_frame offer_of(const struct spw_xfer_conn *c)
 			       .offer = {.box_addr = (uintptr_t)c->box, .dev_cnt = 1}};
 
 	memcpy(f.offer.key, c->peer.key, sizeof(f.offer.key));
-	f.offer.end[0] = (struct xfer_end){.mtu = 1024, .rkey = c->box_in[0]->rkey};
+	f.offer.end[0] = (struct xfer_end){.mtu = 1024, .read_max = 1, .rkey = c->box_in[0]->rkey};
 	memcpy(f.offer.end[0].gid, rogue_x->dev[0].gid.gid.raw, 16);
 	return f;
 }
@@ -185,12 +187,8 @@ static void other_protocols_are_refused(void **state SPW_UNUSED)
 		size_t len;
 	} wrong[] = {
 		{"GET / HTTP/1.1\r\n\r\n", "does not speak this protocol", 18},
-		{"SPWX\0\1\1\0\0\54\0\0", "it speaks version 1 of the exchange, this end 3", 12},
-		{"SPWX\0\3\1\0\0\53\0\0", "does not speak this protocol", 12}, /* too short */
-		{"SPWX\0\3\0\0\0\14\0\0", "does not speak this protocol", 12},
-		{"SPWX\0\3\11\0\0\14\0\0", "does not speak this protocol", 12}, /* no such type */
-		{"SPWX\0\3\1\1\0\54\0\0 12345678901234567890123456789012",
-		 "does not speak this protocol", 45},
+		{"SPWX\0\1\1\0", "it speaks version 1 of the protocol, this end 4", 8},
+		{"SPWR\0\3\0\0", "does not speak this protocol", 8},
 	};
 
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wrong); i++) {
@@ -202,21 +200,44 @@ static void other_protocols_are_refused(void **state SPW_UNUSED)
 	}
 }
 
+/* First messages that are no frame: too short, too long, of no type, with bits that must be 0. */
+static void first_messages_that_are_none_are_refused(void **state SPW_UNUSED)
+{
+	static const uint8_t bytes[SPW_OOB_FIRST_MAX + 1] = {XFER_FRAME_CNT}, zero = 1;
+	const struct {
+		const void *bytes;
+		uint32_t len;
+	} wrong[] = {{bytes, 0},
+		     {bytes, 4},
+		     {bytes + 1, 4},
+		     {&zero, 1},
+		     {"\3\1\0\0\0\0\0\1", 8},
+		     {bytes, sizeof(bytes)}};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wrong); i++) {
+		struct spw_xfer_conn *c = stranger();
+
+		greet(c);
+		assert_int_equal(spw_oob_channel_send(&c->link.ch, wrong[i].bytes, wrong[i].len),
+				 0);
+		expect_line("does not speak this protocol");
+		spw_xfer_conn_close(c);
+	}
+}
+
 static void silence_ends(void **state SPW_UNUSED)
 {
-	const struct xfer_frame hello = {.type = XFER_FRAME_HELLO};
 	struct spw_xfer_conn *c = stranger();
 
-	expect_line("no answer in 300 ms");
+	expect_line("it did not answer in time");
 	spw_xfer_conn_close(c);
-	c = stranger(); /* a part of a frame, then nothing */
-	assert_int_equal(write(c->link.fd, "SPW", 3), 3);
-	expect_line("no answer in 300 ms");
+	c = stranger(); /* a part of a message, then nothing */
+	assert_int_equal(write(c->link.ch.fd, "\0\0\0", 3), 3);
+	expect_line("it did not answer in time");
 	spw_xfer_conn_close(c);
 	c = stranger();
-	say(c, &hello);
 	spw_xfer_conn_close(c);
-	expect_line("closed during the exchange");
+	expect_line("it closed the connection");
 	c = accepted(); /* and no rail */
 	expect_line("no rail leads there (no answer)");
 	spw_xfer_conn_close(c);
@@ -224,15 +245,15 @@ static void silence_ends(void **state SPW_UNUSED)
 
 static void frames_out_of_place_end_the_exchange(void **state SPW_UNUSED)
 {
-	static const enum xfer_frame_type type[] = {
-		XFER_FRAME_CHALLENGE, XFER_FRAME_OFFER, XFER_FRAME_ACCEPT, XFER_FRAME_REJECT,
-		XFER_FRAME_RAIL,      XFER_FRAME_DOWN,  XFER_FRAME_WINDOW};
+	static const enum xfer_frame_type type[] = {XFER_FRAME_ACCEPT, XFER_FRAME_REJECT,
+						    XFER_FRAME_RAIL, XFER_FRAME_WINDOW};
 
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(type); i++) {
 		struct spw_xfer_conn *c = stranger();
-		struct xfer_frame f = type[i] <= XFER_FRAME_ACCEPT ? offer_of(c)
+		struct xfer_frame f = type[i] == XFER_FRAME_ACCEPT ? offer_of(c)
 								   : (struct xfer_frame){0};
 
+		greet(c);
 		f.type = type[i];
 		if (type[i] == XFER_FRAME_REJECT)
 			f.reject.reason = XFER_REJECT_KEY;
@@ -240,8 +261,6 @@ static void frames_out_of_place_end_the_exchange(void **state SPW_UNUSED)
 			f.rail.qp_generation = f.rail.rail_cnt = 1;
 		if (type[i] == XFER_FRAME_WINDOW)
 			f.window.bytes = 1;
-		for (uint32_t j = 0; j < XFER_SLOT_CNT && type[i] == XFER_FRAME_DOWN; j++)
-			f.down.open[j] = XFER_NO_SEQ;
 		say(c, &f);
 		expect_line("a frame that has no place here");
 		spw_xfer_conn_close(c);
@@ -250,7 +269,7 @@ static void frames_out_of_place_end_the_exchange(void **state SPW_UNUSED)
 
 static void an_offer_out_of_range_is_refused(void **state SPW_UNUSED)
 {
-	for (uint32_t i = 0; i < 7; i++) {
+	for (uint32_t i = 0; i < 8; i++) {
 		struct spw_xfer_conn *c = stranger();
 		struct xfer_frame f = offer_of(c);
 
@@ -259,6 +278,7 @@ static void an_offer_out_of_range_is_refused(void **state SPW_UNUSED)
 		f.offer.end[0].mtu = i == 2 ? 1500 : 1024;
 		f.offer.end[0].prefix = i == 3 ? 129 : 0;
 		f.offer.end[0].in_order = i == 4 ? 2 : 0;
+		f.offer.end[0].read_max = i == 7 ? 0 : 1;
 		f.offer.box_addr += i == 5 ? 8 : 0;
 		f.offer.box_addr = i == 6 ? UINT64_MAX - 63 : f.offer.box_addr;
 		say(c, &f);
@@ -301,6 +321,7 @@ static void a_wrong_key_or_secret_is_refused(void **state SPW_UNUSED)
 	while ((rc = spw_xfer_connect(x, &handle, &c)) == -EAGAIN)
 		kit_turn(&k);
 	assert_int_equal(rc, -EACCES);
+	assert_non_null(strstr(spw_err_text(), "the secrets differ"));
 	spw_xfer_close(x);
 }
 
@@ -313,40 +334,17 @@ static void replayed_frames_are_refused(void **state SPW_UNUSED)
 	greet(c);
 	say(c, &f);
 	assert_int_equal(hear(c).type, XFER_FRAME_ACCEPT);
-	c->link.out_cnt--; /* its number again */
+	c->link.ch.sent_cnt--; /* its number again */
 	say(c, &f);
 	expect_line("a frame that was changed, or sent before");
 	spw_xfer_conn_close(c);
 	c = stranger();
 	greet(c);
 	f = offer_of(c);
-	c->is_client = false; /* a MAC as the server would make it */
+	c->link.ch.is_client = false; /* a MAC as the server would make it */
 	say(c, &f);
-	expect_line("does not know the secret");
+	expect_line("the secrets differ");
 	spw_xfer_conn_close(c);
-}
-
-/* Every frame in pieces of one byte. */
-static void torn_frames_are_put_together(void **state SPW_UNUSED)
-{
-	struct spw_xfer_conn *c = stranger();
-	const struct xfer_frame hello = {.type = XFER_FRAME_HELLO};
-	struct xfer_frame f = offer_of(c);
-	uint8_t bytes[XFER_FRAME_MAX];
-	const size_t len = xfer_wire_encode(&hello, bytes);
-
-	for (size_t i = 0; i < len; i++) {
-		assert_int_equal(write(c->link.fd, bytes + i, 1), 1);
-		kit_turn_for(&k, 2);
-	}
-	f = hear(c);
-	assert_int_equal(f.type, XFER_FRAME_CHALLENGE);
-	memcpy(c->link.nonce + SPW_OOB_NONCE_BYTES, f.nonce, sizeof(f.nonce));
-	f = offer_of(c);
-	say(c, &f);
-	assert_int_equal(hear(c).type, XFER_FRAME_ACCEPT);
-	spw_xfer_conn_close(c);
-	expect_line("closed during the exchange");
 }
 
 static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
@@ -445,13 +443,13 @@ int main(int argc, char **argv)
 #define CASE(f)  cmocka_unit_test_setup_teardown(f, open_kit, close_kit)
 #define HASTY(f) cmocka_unit_test_setup_teardown(f, open_hasty, close_kit)
 		CASE(other_protocols_are_refused),
+		CASE(first_messages_that_are_none_are_refused),
 		HASTY(silence_ends),
 		CASE(frames_out_of_place_end_the_exchange),
 		CASE(an_offer_out_of_range_is_refused),
 		CASE(an_address_of_another_kind_is_refused),
 		CASE(a_wrong_key_or_secret_is_refused),
 		CASE(replayed_frames_are_refused),
-		CASE(torn_frames_are_put_together),
 		CASE(rails_that_were_not_agreed_are_refused),
 		CASE(a_crowd_is_in_nobodys_way),
 		CASE(no_descriptor_for_a_connection),

@@ -272,13 +272,14 @@ static void the_mac_is_hmac_sha256(void **state SPW_UNUSED)
 	/* printf '\0Hi There' | openssl dgst -sha256 -mac HMAC -macopt
 	 * hexkey:0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b */
 	static const uint8_t want[4] = {0x54, 0x49, 0x57, 0x9b};
+	const struct iovec text = {"Hi There", 8};
 
 	memset(secret.byte, 0x0b, 20);
-	spw_oob_mac(&secret, "", (const uint8_t *)"Hi There", 8, mac);
+	spw_oob_mac(&secret, "", &text, 1, mac);
 	assert_memory_equal(mac, want, sizeof(want));
-	spw_oob_mac(&secret, "x", (const uint8_t *)"Hi There", 8, other);
+	spw_oob_mac(&secret, "x", &text, 1, other);
 	assert_false(spw_oob_mac_same(mac, other));
-	spw_oob_mac(&none, "", (const uint8_t *)"Hi There", 8, other);
+	spw_oob_mac(&none, "", &text, 1, other);
 	memset(mac, 0, sizeof(mac));
 	assert_true(spw_oob_mac_same(mac, other));
 }
