@@ -107,11 +107,10 @@ def test_stacks():
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        time.sleep(0.1)
+        spwlab.wait_for(lambda: signals(process.pid, "ShdPnd") & signals(process.pid, "SigBlk") & BIT, 20,
+                        "SIGINT to be pending")
         text = stacks.threads(process.pid)
-        waits = signals(process.pid, "ShdPnd") & signals(process.pid, "SigBlk") & BIT
         process.kill()
-    check(waits, f"no SIGINT waits in:\n{text}")
     check("state S" in text and f"ShdPnd {BIT:016x}" in text, text)
     equal(len(text.splitlines()), 1, "threads")
 

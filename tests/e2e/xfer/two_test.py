@@ -60,14 +60,21 @@ class End:
             raise peers.Failed(f'{self.proc.name}: "{line}", not {error} and "{text}"')
 
     def fault(self, line):
-        """To both of its devices."""
+        """To both of its devices. Their answers."""
+        answers = []
         for path in (self.control, f'{self.control}.mlx5_1.{self.proc.p.pid}'):
             with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
                 s.connect(path)
                 s.sendall(f'{line}\n'.encode())
-                answer = s.recv(4096)
-                if not answer.startswith(b'ok'):
-                    raise peers.Failed(f'{line}: {answer}')
+                answers.append(s.recv(4096).decode())
+                if not answers[-1].startswith('ok'):
+                    raise peers.Failed(f'{line}: {answers[-1]}')
+        return answers
+
+    def wait_links(self):
+        """Until both links are up."""
+        self.proc.wait_for(lambda: all(' link=1 ' in answer for answer in self.fault('status')),
+                           time.monotonic() + WAIT_S)
 
     def signal(self, number):
         os.kill(self.proc.p.pid, number)
@@ -147,7 +154,7 @@ def killed_while_a_rail_is_down(world):
     server.fault('link-down=400ms')
     client.signal(signal.SIGKILL)
     server.ended(104, 'the peer closed the connection, or died')
-    time.sleep(0.5) # the links are up again
+    server.wait_links()
     world.next_peer()
 
 

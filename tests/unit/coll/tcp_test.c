@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,20 +217,20 @@ static void another_secret(void **state SPW_UNUSED)
 static void taken_places(void **state SPW_UNUSED)
 {
 	struct spw_oob_secret none = {0};
+	struct pollfd seat = {.events = POLLIN};
 	struct rank r[RANKS];
-	int fd;
 
 	rank_start(&r[0], 0, 3, NULL);
 	expect_closed(intrude(&none, 1, 9));
 	expect_closed(intrude(&none, 0, 3));
 	expect_closed(intrude(&none, 7, 3));
-	fd = intrude(&none, 1, 3);
-	usleep(200000);
+	seat.fd = intrude(&none, 1, 3);
+	assert_int_equal(poll(&seat, 1, WAIT_MS), 1); /* rank 0 welcomes it */
 	rank_start(&r[1], 1, 3, NULL);
 	expect_refused(&r[1], -EPROTO, "two ranks have the number 1");
 	rank_start(&r[1], 2, 4, NULL);
 	expect_refused(&r[1], -EPROTO, "rank 2 counts 4 ranks, rank 0 counts 3");
-	close(fd);
+	close(seat.fd);
 	close(intrude(&none, 2, 3));
 	rank_start(&r[1], 1, 3, NULL);
 	rank_start(&r[2], 2, 3, NULL);
