@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """spinwire-top in a real terminal (tmux), and the exporter read by Prometheus' own client library."""
 import contextlib
-import json
 import os
 import re
 import signal
@@ -12,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
+import documents
 import exposition
 import spwtest
 from spwtest import Run, Skip, balanced, check, equal, need, spwlab
@@ -196,8 +196,7 @@ def version():
 def test_dashboard():
     """Each metric that the dashboard names is one of a real run, unless the manual page says when it is absent; the
     page lists all that a real run has, and the dashboard shows them."""
-    with open(os.path.join(spwlab.TOOLS, "..", "share", "grafana", "spinwire.json"), encoding="utf-8") as file:
-        board = json.load(file)
+    board = documents.foreign(spwlab.read(os.path.join(spwlab.TOOLS, "..", "share", "grafana", "spinwire.json")))
     texts = [t["expr"] for panel in board["panels"] for t in panel["targets"]]
     texts += [variable["query"]["query"] for variable in board["templating"]["list"] if variable["type"] == "query"]
     shown = {re.sub("_(bucket|count|sum)$", "", name) for text in texts for name in re.findall(r"spinwire_\w+", text)}
