@@ -82,7 +82,7 @@ def profile(folder, args, status=0, env=None, under=()):
                           env={**os.environ, **(env or {})})
     equal(done.returncode, status, f"exit status of {' '.join(cmd)}\n{done.stdout}\n")
     record, page = (os.path.join(folder, name) for name in ("profile.json", "report.html"))
-    return (done.stdout, documents.load(record) if os.path.isfile(record) else None,
+    return (done.stdout, documents.load(record) if status == 0 and os.path.isfile(record) else None,
             spwlab.read(page) if os.path.isfile(page) else None)
 
 
