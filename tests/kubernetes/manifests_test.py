@@ -1,27 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The manifests of config/kubernetes: each document is valid by its schema (Kubernetes' own, or ours in schemas/, which
-name their source) and keeps the rules of docs/090; and each, broken in one place at a time, is refused. None runs:
-there is no cluster here."""
+"""The manifests of config/kubernetes: each document is valid by the types of Kubernetes' own client, or by a schema in
+schemas/, which names its source; keeps the rules of docs/090; and, broken in one place at a time, is refused. None
+runs: there is no cluster here."""
 import copy
 import glob
 import json
 import os
 import re
-import shutil
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
-# of tools/deps
-PACKAGES = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spinwire", "kubernetes")
 SKIP = 77
 MAY_ADD = {"NET_RAW", "IPC_LOCK"}  # docs/010, "Without root"
 
 try:
     import jsonschema
     import yaml
+    from kubernetes.client import models
 except ImportError as error:
     print(f"skipped: {error} (tools/deps test)")
     sys.exit(SKIP)
@@ -66,19 +63,43 @@ def by_ours(doc):
     return found
 
 
-def by_kubernetes(docs):
-    """One run for all of them: the compiler takes seconds to start."""
-    ours = {os.path.basename(path)[:-5] for path in glob.glob(os.path.join(HERE, "schemas", "*.json"))}
-    theirs = [i for i, doc in enumerate(docs) if str(doc.get("kind")) not in ours]
-    done = subprocess.run(["node", os.path.join(HERE, "judge.js"), PACKAGES],
-                          input=json.dumps([docs[i] for i in theirs]), capture_output=True, text=True,
-                          timeout=300, check=False)
-    if done.returncode:
-        raise AssertionError(f"judge.js: {done.stderr}")
-    found = [[] for _ in docs]
-    for i, text in zip(theirs, json.loads(done.stdout)):
-        found[i] = [text] if text else []
-    return found
+PLAIN = {"str": str, "int": int, "bool": bool, "object": object}
+KINDS = {"v1 ConfigMap", "v1 Namespace", "v1 Pod", "apps/v1 DaemonSet"}
+
+
+def by_type(kind, value, where):
+    """What is wrong with a value that should be of that type of Kubernetes' API: names that it does not have, values of
+    another type, and required ones that are not there."""
+    if kind in PLAIN:
+        good = isinstance(value, PLAIN[kind]) and (kind != "int" or not isinstance(value, bool))
+        return [] if good else [f"{where}: {value!r} is no {kind}"]
+    if not isinstance(value, list if kind.startswith("list[") else dict):
+        return [f"{where}: {value!r} is no {kind}"]
+    if kind.startswith(("list[", "dict(")):
+        inner = kind[5:-1].rpartition(", ")[2]
+        quantity = where.endswith((".limits", ".requests"))  # which may be a number
+        return [fault for key, item in (enumerate(value) if isinstance(value, list) else value.items())
+                for fault in by_type(inner, str(item) if quantity and isinstance(item, int) else item, f"{where}.{key}")]
+    model = getattr(models, kind)
+    names = {name: attribute for attribute, name in model.attribute_map.items()}
+    found = [f"{where}.{name}: there is no such name" for name in value if name not in names]
+    known = {names[name]: item for name, item in value.items() if name in names}
+    try:
+        model(**known)
+    except ValueError as error:
+        found.append(f"{where}: {error}")
+    return found + [fault for attribute, item in known.items()
+                    for fault in by_type(model.openapi_types[attribute], item,
+                                         f"{where}.{model.attribute_map[attribute]}")]
+
+
+def by_kubernetes(doc):
+    """By the types of Kubernetes' own client."""
+    if os.path.exists(os.path.join(HERE, "schemas", f"{doc.get('kind')}.json")):
+        return []
+    if f"{doc.get('apiVersion')} {doc.get('kind')}" not in KINDS:
+        return [f"no {doc.get('kind')} in {doc.get('apiVersion')}"]
+    return by_type(f"V1{doc['kind']}", doc, doc["kind"])
 
 
 def pod_of(doc):
@@ -151,16 +172,14 @@ def attachment_faults(doc, pod):
         yield "is on the network for raw frames without NET_RAW"
 
 
-def judge(docs):
+def judge(doc):
     """A document that is not valid is not read any further."""
-    found = by_kubernetes(docs)
-    for i, doc in enumerate(docs):
-        found[i] = found[i] or by_ours(doc)
-        pod = None if found[i] else pod_of(doc)
-        if pod:
-            found[i] += [*pod_faults(pod), *attachment_faults(doc, pod)]
-        elif not found[i] and doc["kind"] in ("NetworkAttachmentDefinition", "SriovNetwork"):
-            found[i] += network_faults(doc)
+    found = by_kubernetes(doc) or by_ours(doc)
+    pod = None if found else pod_of(doc)
+    if pod:
+        found += [*pod_faults(pod), *attachment_faults(doc, pod)]
+    elif not found and doc["kind"] in ("NetworkAttachmentDefinition", "SriovNetwork"):
+        found += network_faults(doc)
     return found
 
 
@@ -252,15 +271,10 @@ def broken(doc):
 
 
 def main():
-    if not shutil.which("node") or not os.path.exists(os.path.join(PACKAGES, "node_modules", "typescript")):
-        print(f"skipped: node, and kubernetes-models in {PACKAGES}, are not here (tools/deps test)")
-        return SKIP
     docs = list(documents())
     cases = [(file, doc, how, case) for file, doc in docs for how, case in broken(doc)]
-    found = judge([doc for _, doc in docs] + [case for *_, case in cases])
-    faults = [f"{file}: {doc.get('kind')}: {text}" for (file, doc), texts in zip(docs, found) for text in texts]
-    faults += [f"{file}: {doc['kind']}: {how}: not noticed"
-               for (file, doc, how, _), texts in zip(cases, found[len(docs):]) if not texts]
+    faults = [f"{file}: {doc.get('kind')}: {text}" for file, doc in docs for text in judge(doc)]
+    faults += [f"{file}: {doc['kind']}: {how}: not noticed" for file, doc, how, case in cases if not judge(case)]
     print("\n".join(faults))
     print(f"{len(docs)} documents, {len(cases)} broken ones, {len(faults)} faults")
     return 1 if faults or len(docs) < 10 else 0
