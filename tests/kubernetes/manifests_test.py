@@ -77,9 +77,10 @@ def by_type(kind, value, where):
         return [f"{where}: {value!r} is no {kind}"]
     if kind.startswith(("list[", "dict(")):
         inner = kind[5:-1].rpartition(", ")[2]
-        quantity = where.endswith((".limits", ".requests"))  # which may be a number
-        return [fault for key, item in (enumerate(value) if isinstance(value, list) else value.items())
-                for fault in by_type(inner, str(item) if quantity and isinstance(item, int) else item, f"{where}.{key}")]
+        items = enumerate(value) if isinstance(value, list) else value.items()
+        if where.endswith((".limits", ".requests")):  # quantities, which may be numbers
+            items = ((key, str(item) if isinstance(item, int) else item) for key, item in items)
+        return [fault for key, item in items for fault in by_type(inner, item, f"{where}.{key}")]
     model = getattr(models, kind)
     names = {name: attribute for attribute, name in model.attribute_map.items()}
     found = [f"{where}.{name}: there is no such name" for name in value if name not in names]
