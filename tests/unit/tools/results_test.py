@@ -5,6 +5,7 @@ name. What it reads of real runs: tests/e2e/tools/results_test.py."""
 import os
 import re
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -60,9 +61,34 @@ class Results(unittest.TestCase):
 
     def test_hdr_refuses(self):
         self.assertEqual(list(results.hdr(self.file(LOG))), [])
-        for line in ("nonsense", "1.0,1.0,1.0,AAAA", "Tag=x,1.0,1.0", "1.0,1.0,1.0,HISTFA==", "a,b,c,d", "1,1,1,*"):
+        for line in ("nonsense", "\xff", "1.0,1.0,1.0,AAAA", "Tag=x,1.0,1.0", "1.0,1.0,1.0,HISTFA==", "a,b,c,d", "1,1,1,*"):
             with self.assertRaisesRegex(ValueError, "file: line 3: "):
                 list(results.hdr(self.file(LOG + line + "\n")))
+
+    def test_trail_refuses(self):
+        def trail(*kinds, version=results.TRAIL_VERSION, kept=None):
+            head = results.TRAIL_HEAD.pack(b"SPWTRAIL", version, 1, len(kinds), len(kinds) if kept is None else kept,
+                                           b"gap=lost,\xff")
+            return head + b"".join(results.TRAIL_RECORD.pack(kind, 1, 2, 3, *range(7)) for kind in kinds)
+        [got] = results.trail(self.file(trail(0, 1, 6)))
+        self.assertEqual((got["gap"], got["slow"]["echo_tsc"], got["batch"]["sent_tsc"], got["held"]),
+                         ({"what": ["\ufffd"], "from_tsc": [0], "to_tsc": [1]}, [4], [6],
+                          {"flow": [], "seq": [], "put_tsc": []}))
+        for data in (trail(0)[:-1], trail(0)[:100], trail(99), trail(0, kept=2), trail(0, version=1), b"x" * 600):
+            with self.assertRaisesRegex(ValueError, "file "):
+                results.trail(self.file(data))
+
+    def test_recordings(self):
+        """Those of the fuzzer: each is read, or refused."""
+        read = 0
+        with tarfile.open(os.path.join(ROOT, "tests", "corpus", "flight.tar")) as tar:
+            for member in filter(tarfile.TarInfo.isfile, tar):
+                try:
+                    lanes = results.recording(self.file(tar.extractfile(member).read()))["lanes"]
+                    read += bool(lanes and lanes[0]["polls"]["frames"])
+                except ValueError as error:
+                    self.assertIn("file: ", str(error))
+        self.assertGreater(read, 0)
 
     def test_recording_refuses(self):
         for data in (b"", b"SWFLIGHT", b"SWFLIGHT" + bytes(400), b"x" * 400,

@@ -86,7 +86,7 @@ def _buckets(text):
 def hdr(path):
     """Yields a dict for each interval: its tag, start (seconds since 1970), seconds, and columns from_ns, to_ns, count
     of the values in it."""
-    with open(path, encoding="ascii") as file:
+    with open(path, encoding="ascii", errors="replace") as file:
         for number, line in enumerate(file, 1):
             tag, _, rest = line[4:].partition(",") if line.startswith("Tag=") else ("", "", line)
             words = rest.rstrip("\n").split(",")
@@ -120,7 +120,7 @@ class TrailThread:
 
 
 def _trail_names(text):
-    words = (part.partition("=") for part in text.rstrip(b"\0").decode().split(";") if part)
+    words = (part.partition("=") for part in text.rstrip(b"\0").decode(errors="replace").split(";") if part)
     return {key: [word for word in value.split(",") if word] for key, _, value in words}
 
 
@@ -139,8 +139,11 @@ def trail_threads(path):
             raise ValueError(f"{path} ends within a record")
         one = TrailThread(every, everything - kept, _trail_names(names))
         of = one.of
-        for rec in TRAIL_RECORD.iter_unpack(data[at:end]):
-            of[rec[0]].append(rec)
+        try:
+            for rec in TRAIL_RECORD.iter_unpack(data[at:end]):
+                of[rec[0]].append(rec)
+        except IndexError:
+            raise ValueError(f"{path} has a record of a kind that there is not") from None
         out.append(one)
         at = end
     return out
