@@ -146,20 +146,20 @@ int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
 	return 0;
 }
 
-/* One spinwire port per ethdev: ethdev's own notion of ownership announces that to every part of
- * the process. */
+static bool taken[RTE_MAX_ETHPORTS]; /* by a port of this driver; setup alone */
+
+/* One spinwire port per ethdev, and none over what another part of the process owns (a bonding or
+ * failsafe PMD). Ownership is not taken: RTE_ETH_FOREACH_DEV passes over owned ports, and with it
+ * DPDK's own /ethdev/list and whatever reads that (lib/ethdev/rte_ethdev_telemetry.c). */
 static int ethdev_adopt(struct ethdev_port *ep)
 {
-	struct rte_eth_dev_owner owner;
-	int rc;
+	struct rte_eth_dev_owner owner = {.id = RTE_ETH_DEV_NO_OWNER};
 
-	memset(&owner, 0, sizeof(owner));
-	rte_eth_dev_owner_new(&owner.id);
-	snprintf(owner.name, sizeof(owner.name), "spinwire");
-	rc = rte_eth_dev_owner_set(ep->port_id, &owner);
-	if (rc)
+	rte_eth_dev_owner_get(ep->port_id, &owner);
+	if (taken[ep->port_id] || owner.id != RTE_ETH_DEV_NO_OWNER)
 		return spw_err(EBUSY, "another part of the program already uses this port");
-	ep->owned = true;
+	taken[ep->port_id] = ep->owned = true;
+	ethdev_dump_refuse();
 	return 0;
 }
 
@@ -319,6 +319,9 @@ void ethdev_dev_close(struct ethdev_port *ep)
 	if (ep->owned && !ep->closed)
 		rte_eth_dev_close(ep->port_id);
 	ep->closed = true;
+	if (ep->owned)
+		taken[ep->port_id] = false;
+	ep->owned = false;
 	if (ep->probed && ep->device && rte_dev_remove(ep->device))
 		spw_warn("port %s: rte_dev_remove: %s", ep->base.name, rte_strerror(rte_errno));
 	ep->probed = false;

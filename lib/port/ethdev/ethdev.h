@@ -135,6 +135,9 @@ SPW_INLINE void ethdev_gate_open(struct ethdev_queue *q)
 	spw_thr_store_rel(&q->gate, 0);
 }
 
+/* Purpose: answers dpdk-dumpcap and dpdk-pdump, from now on (dump.c). Idempotent. Thread: setup. */
+void ethdev_dump_refuse(void);
+
 /* ---- memif_ctl.c: every call does nothing for other ports; thread setup ---- */
 
 /* Purpose: from enter to leave no control code of net_memif runs but the caller's, and what it

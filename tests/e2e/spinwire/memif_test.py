@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """dpdk-testpmd at the other end of net_memif: sink, echo, every handler, signals."""
+import errno
 import os
 import signal
+import socket
+import struct
 import subprocess
 import time
 
 import spwtest
+import spwtel
 from spwtest import Run, balanced, check, equal, spwlab
 
 SECONDS = 2
@@ -173,6 +177,8 @@ def test_telemetry():
             ports, ledger = run.telemetry("/spinwire/ports"), run.telemetry("/spinwire/ledger")
             latency, lcores, info = (run.telemetry(f"/spinwire/{name}") for name in ("latency", "lcores", "info"))
             histogram = run.telemetry("/spinwire/histogram,polled_sent")
+            equal(run.telemetry("/ethdev/list"), [0], "DPDK's own list of ports")
+            check(run.telemetry("/ethdev/stats,0")["ipackets"] > 0, "DPDK's own counters")
             equal(run.telemetry("/spinwire/histogram,no_such_stage"), {}, "an unknown stage")
             run.signal(signal.SIGINT)
             summary = run.finish()
@@ -191,6 +197,37 @@ def test_telemetry():
     check(lcores["1"]["rx"] > 0 and set(summary["regimes"]) <= set(lcores["1"]), f"regimes {lcores}")
     equal((info["executor"], info["handler"], info["version"]), ("inline", "null", summary["version"]), "info")
     balanced(summary)
+
+
+MESSAGE = struct.Struct("i64sii256s")  # type, name, bytes of param, descriptors, param: EAL's between processes
+REQUEST, REPLY = 1, 2
+
+
+def test_dumpcap_is_refused():
+    """What dpdk-dumpcap sends to a primary process is answered at once, and the log names --capture."""
+    prefix, place = spwlab.prefix("dump"), spwlab.Cores()
+    folder = spwtel.runtime_folder(prefix)
+    own = os.path.join(folder, "mp_socket_test")
+    with spwlab.scratch() as scratch, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asker:
+        log = os.path.join(scratch, "log")
+        with open(log, "wb") as out:
+            process = spwlab.spawn([spwlab.program("spinwire"), "--lcores", f"0@{place.main},1@{place.receive}",
+                                    "--no-huge", "-m", "64", "--no-pci", "--file-prefix", prefix, "--",
+                                    "--port", "ethdev:net_null0,size=64", "--executor", "inline"], stdout=out,
+                                   stderr=out)
+        spwlab.wait_for(lambda: process.poll() is not None or spwlab.telemetry(prefix, "/spinwire/ledger"), 60, "it")
+        asker.bind(own)
+        asker.settimeout(20)
+        param = struct.pack("HH", 1, 3).ljust(256, b"\0")
+        asker.sendto(MESSAGE.pack(REQUEST, b"mp_pdump", len(param), 0, param),
+                     os.path.join(folder, "mp_socket"))
+        kind, name, length, _, param = MESSAGE.unpack(asker.recv(4096))
+        os.unlink(own)
+        equal((kind, name.rstrip(b"\0"), length), (REPLY, b"mp_pdump", 8), "the reply")
+        equal(struct.unpack_from("HHi", param), (1, 3, errno.ENOTSUP), "its words")
+        spwlab.wait_for(lambda: "dpdk-dumpcap" in spwlab.read(log), 20, "the warning")
+        equal(spwlab.stop(process), 0, spwlab.read(log))
+        check("--capture FILE" in spwlab.read(log), spwlab.read(log))
 
 
 if __name__ == "__main__":
