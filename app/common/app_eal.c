@@ -245,7 +245,8 @@ int app_eal_start(struct app_eal *eal)
 
 	if (rc == 0 && !eal->pci && !has_option(eal, "--no-pci"))
 		rc = eal_add(eal, no_pci);
-	if (rc == 0 && !has_option(eal, "--log-level") && (rc = eal_add(eal, quiet)) == 0)
+	if (rc == 0 && !eal->verbose && !has_option(eal, "--log-level") &&
+	    (rc = eal_add(eal, quiet)) == 0)
 		rc = eal_add(eal, mute);
 	if (rc == 0)
 		rc = app_limits_check(eal);

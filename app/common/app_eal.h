@@ -22,6 +22,7 @@ struct app_eal {
 	struct spw_port_need need[SPW_PORT_MAX]; /* argv points into it */
 	uint32_t need_cnt;
 	bool pci;      /* a port or -a wants the PCI bus */
+	bool verbose;  /* EAL logs as it would by itself */
 	uint64_t caps; /* capabilities that the ports need, as in struct spw_port_need */
 };
 

@@ -51,6 +51,13 @@ const char *app_advice_codes(void)
 	return advice.codes;
 }
 
+static enum spw_log_level log_lowest; /* written while no other thread logs */
+
+void app_program_quiet(void)
+{
+	log_lowest = SPW_LOG_WARN;
+}
+
 static void app_log_line(enum spw_log_level level, const char *text, void *program)
 {
 	static const char *const tag[] = {[SPW_LOG_INFO] = "",
@@ -60,7 +67,7 @@ static void app_log_line(enum spw_log_level level, const char *text, void *progr
 
 	if (level == SPW_LOG_ADVICE)
 		advice_note(text);
-	if (level == SPW_LOG_ADVICE && advice.held)
+	if ((level == SPW_LOG_ADVICE && advice.held) || level < log_lowest)
 		return;
 	app_life_clear();
 	fprintf(stderr, "%s: %s%s\n", (const char *)program, tag[level], text);

@@ -49,6 +49,11 @@ int app_end(const char *program, int status);
  */
 void app_default_signals(void);
 
+/* Purpose: from now on the log has warnings and errors only.
+ * Thread: main.
+ */
+void app_program_quiet(void);
+
 #define APP_SIGNAL_AGAIN (1u << 8)
 
 /* Purpose: sets *stop to the signal's number on SIGINT and SIGTERM, and on SIGHUP unless it is

@@ -9,6 +9,7 @@
  */
 #include "app_rate.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define WIRE_BYTES  24u /* preamble, start, FCS, gap */
@@ -49,4 +50,67 @@ const char *app_rate_text(const struct app_rate *rate, char *out)
 		snprintf(out + used, APP_RATE_BYTES - (size_t)used, ", %.1f %% of the link",
 			 100 * rate_on_link(rate) / (double)rate->link_bps);
 	return out;
+}
+
+/* ---- the lines of --stats-period ---- */
+
+void app_rate_add(struct app_rate_count *count, const struct spw_port_stat *stat, bool messages)
+{
+	bool known = stat->link_bps && (count->link_bps || !count->port_cnt);
+
+	count->rx_frames += stat->rx_frames;
+	count->rx_bytes += stat->rx_bytes;
+	count->tx_frames += stat->tx_frames;
+	count->tx_bytes += stat->tx_bytes;
+	count->link_bps = known ? count->link_bps + stat->link_bps : 0;
+	count->messages = messages;
+	count->port_cnt++;
+}
+
+void app_rate_begin(struct app_rate_period *period, uint64_t every_ns, const struct spw_tsc *tsc)
+{
+	*period = (struct app_rate_period){
+		.tsc = tsc, .every_ns = every_ns, .start_tsc = spw_tsc_now()};
+	period->last_tsc = period->start_tsc;
+	period->next_tsc = period->start_tsc + spw_tsc_from_ns(tsc, every_ns);
+}
+
+bool app_rate_is_due(const struct app_rate_period *period)
+{
+	return period->every_ns && (int64_t)(spw_tsc_now() - period->next_tsc) >= 0;
+}
+
+/* A device's count may fall behind what was printed, as one does that is read late. */
+static uint64_t rate_grown(uint64_t now, uint64_t last)
+{
+	return now > last ? now - last : 0;
+}
+
+/* The time is measured: a thread that was preempted prints late, and its rates are still right.
+ * Periods that it missed have no lines of their own. */
+void app_rate_print(struct app_rate_period *period, const struct app_rate_count *now)
+{
+	const struct app_rate_count *last = &period->last;
+	uint64_t tsc = spw_tsc_now(), every = spw_tsc_from_ns(period->tsc, period->every_ns);
+	double seconds = (double)spw_tsc_to_ns(period->tsc, tsc - period->last_tsc) * 1e-9;
+	struct app_rate rx = {.frames = rate_grown(now->rx_frames, last->rx_frames),
+			      .bytes = rate_grown(now->rx_bytes, last->rx_bytes),
+			      .seconds = seconds,
+			      .link_bps = now->link_bps,
+			      .messages = now->messages},
+			tx = rx;
+	char rx_text[APP_RATE_BYTES], tx_text[APP_RATE_BYTES];
+
+	tx.frames = rate_grown(now->tx_frames, last->tx_frames);
+	tx.bytes = rate_grown(now->tx_bytes, last->tx_bytes);
+	printf("%8.1f s  received %s  sent %s  dropped %" PRIu64 "\n",
+	       (double)spw_tsc_to_ns(period->tsc, tsc - period->start_tsc) * 1e-9,
+	       app_rate_text(&rx, rx_text), app_rate_text(&tx, tx_text),
+	       rate_grown(now->dropped, last->dropped));
+	fflush(stdout);
+	period->last = *now;
+	period->last_tsc = tsc;
+	period->next_tsc += every;
+	if ((int64_t)(tsc - period->next_tsc) >= 0)
+		period->next_tsc = tsc + every;
 }

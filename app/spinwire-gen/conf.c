@@ -324,6 +324,26 @@ static const struct spw_opt table[] = {
 	 FIELD(full),
 	 .kind = SPW_OPT_FLAG,
 	 .help = "print every table of the result; without it ten lines"},
+	{.name = "stats-period",
+	 .section = "result",
+	 FIELD(stats_period_ns),
+	 .kind = SPW_OPT_TIME,
+	 .max = 86400 * SECOND,
+	 .bare_unit = SECOND,
+	 .dflt = "0",
+	 .help = "print a line of rates and drops so often, in seconds; 0: none"},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .section = "result",
+	 FIELD(quiet),
+	 .kind = SPW_OPT_FLAG,
+	 .help = "print warnings and errors alone, besides the lines of --stats-period"},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .section = "result",
+	 FIELD(verbose),
+	 .kind = SPW_OPT_FLAG,
+	 .help = "log what EAL logs too"},
 	{.name = "json",
 	 .section = "result",
 	 FIELD(json),
@@ -392,7 +412,8 @@ const struct spw_opt_program *gen_conf_program(void)
 		.example = example,
 		.see = "spinwire(1), spinwire-ports(7), spinwire-run(1), spinwire-profile(1)"};
 
-	snprintf(notes, sizeof(notes), "\nport drivers: %s", spw_port_driver_names());
+	snprintf(notes, sizeof(notes), "port drivers (man spinwire-ports): %s",
+		 spw_port_driver_names());
 	return &program;
 }
 

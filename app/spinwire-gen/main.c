@@ -24,6 +24,8 @@
 #include "app_lcores.h"
 #include "app_limits.h"
 #include "app_opt.h"
+#include "app_program.h"
+#include "app_rate.h"
 #include "app_rights.h"
 #include "base/spw_err.h"
 #include "conf.h"
@@ -41,6 +43,7 @@ struct gen {
 	struct gen_senders senders;
 	struct app_hdr hdr;
 	int interrupted; /* 128 + the signal that ended the plan early; 0: none did */
+	struct app_rate_period period;
 };
 
 /* ---- the log of histograms ---- */
@@ -71,9 +74,22 @@ static int gen_log_open(struct gen *gen)
 	return app_hdr_open(&gen->hdr, gen->conf.hdr, series, SPW_ARRAY_CNT(series));
 }
 
-static void gen_tick(void *hdr)
+/* Every few ms while senders run. */
+static void gen_tick(void *arg)
 {
-	app_hdr_tick(hdr);
+	struct gen *gen = arg;
+	struct app_rate_count count = {0};
+	struct spw_port_stat stat;
+
+	app_hdr_tick(&gen->hdr);
+	if (!app_rate_is_due(&gen->period))
+		return;
+	spw_port_stat(gen->senders.port, &stat);
+	app_rate_add(&count, &stat, gen->senders.port->caps.messages);
+	count.dropped = stat.missed_frames;
+	for (int d = 0; d < SPW_PORT_DROP_CNT; d++)
+		count.dropped += stat.dropped[d];
+	app_rate_print(&gen->period, &count);
 }
 
 /* ---- the run ---- */
@@ -124,7 +140,7 @@ static int gen_report_write(struct gen *gen)
 		gen->interrupted = app_life_interrupted(PROGRAM,
 							gen->senders.stop & ~APP_SIGNAL_AGAIN,
 							sum.ran_ns, gen->conf.seconds_ns);
-	else if (rc == 0 && !app_file_is_stdout(gen->conf.json))
+	else if (rc == 0 && !app_file_is_stdout(gen->conf.json) && !gen->conf.quiet)
 		gen_report_text(&sum, &what);
 	if (rc == 0 && gen->conf.json)
 		rc = gen_report_json(&sum, &what, gen->conf.json);
@@ -161,6 +177,9 @@ static int gen_args_read(struct gen *gen, int argc, char **argv)
 		rc = gen_conf_args(&gen->conf, argc - gen->eal.split, argv + gen->eal.split);
 	if (rc != SPW_OPT_RUN)
 		return rc;
+	gen->eal.verbose = gen->conf.verbose;
+	if (gen->conf.quiet)
+		app_program_quiet();
 	rc = app_limits_args(&gen->eal);
 	if (rc == 0)
 		rc = app_file_take("--json", gen->conf.json);
@@ -180,8 +199,10 @@ static int gen_run_all(struct gen *gen)
 		rc = gen_log_open(gen);
 	if (rc == 0) {
 		app_catch_signals(&gen->senders.stop);
-		app_life_phase(gen->conf.seconds_ns, "sending");
-		rc = gen_senders_run(&gen->senders, gen_tick, &gen->hdr);
+		if (!gen->conf.quiet && !gen->conf.stats_period_ns)
+			app_life_phase(gen->conf.seconds_ns, "sending");
+		app_rate_begin(&gen->period, gen->conf.stats_period_ns, &gen->senders.tsc);
+		rc = gen_senders_run(&gen->senders, gen_tick, gen);
 		app_life_phase(0, "%s", "");
 	}
 	log_rc = app_hdr_close(&gen->hdr);

@@ -18,6 +18,8 @@
 
 #include "app_eal.h"
 #include "app_hdr.h"
+#include "app_program.h"
+#include "app_rate.h"
 #include "trail/spw_trail.h"
 #include "base/spw_types.h"
 #include "conf/spw_conf.h"
@@ -69,8 +71,9 @@ struct app {
 	struct spw_trail trail[SPW_TOPO_LANE_MAX]; /* by lane; zeroed: off */
 	struct app_record *record;                 /* record.c; NULL: off */
 	struct app_hdr hdr;
-	int hdr_rc;          /* of its end: -EIO, and logged, if intervals were lost */
-	struct app_slo *slo; /* NULL: no objective */
+	int hdr_rc;                    /* of its end: -EIO, and logged, if intervals were lost */
+	struct app_slo *slo;           /* NULL: no objective */
+	struct app_rate_period period; /* of --stats-period */
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
 	uint32_t signals; /* SIGINT or SIGTERM; set by the handler of app_catch_signals */
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);

@@ -9,6 +9,7 @@
  *   every 20 ms    clock pairs; the objective of --slo
  *   every 100 ms   what the kernel counts for each lcore
  *   every second   recorder intervals for telemetry
+ *   --stats-period a line of rates
  *
  * A run ends by a signal, --seconds, --frames, every pipe ended, or a fault (a device gone, an
  * executor that cannot go on). A second signal shortens the wait for an executor that does not
@@ -154,6 +155,19 @@ static void control_read_who(struct app *app)
 	spw_who_read(who, gaps, app->topo.lane_cnt);
 }
 
+/* Given up, by whomever: missed by the device, dropped by port, pipe or at TX. */
+static void control_print_rates(struct app *app)
+{
+	static struct spw_topo_stat stat; /* control alone */
+	struct app_rate_count count = {0};
+
+	spw_topo_stat(&app->topo, &stat);
+	for (uint32_t p = 0; p < app->topo.port_cnt; p++)
+		app_rate_add(&count, &stat.port[p], app->topo.port[p]->caps.messages);
+	count.dropped = stat.sum.missed + stat.sum.dropped;
+	app_rate_print(&app->period, &count);
+}
+
 static bool control_all_ended(const struct app *app)
 {
 	return spw_topo_ended(&app->topo, app->launched_cnt);
@@ -200,6 +214,8 @@ static int control_watch(struct app *app)
 			control_read_who(app);
 		if (turn % COLLECT_TURNS == 0)
 			control_collect(app);
+		if (app_rate_is_due(&app->period))
+			control_print_rates(app);
 		if (app->fault)
 			return APP_FAULT;
 		if (control_all_ended(app) || control_enough_frames(app))
@@ -303,8 +319,9 @@ int app_run(struct app *app)
 		rc = app_telemetry_open(app);
 	if (rc < 0)
 		spw_warn("%s", spw_err_text());
-	if (app->conf.run.seconds_ns)
+	if (app->conf.run.seconds_ns && !app->conf.run.quiet && !app->conf.run.stats_period_ns)
 		app_life_phase(app->conf.run.seconds_ns, "running");
+	app_rate_begin(&app->period, app->conf.run.stats_period_ns, &app->tsc);
 	status = rc < 0 ? APP_MACHINE : control_watch(app);
 	app->interrupted = control_is_interrupted(app);
 	app_life_phase(0, "%s", "");

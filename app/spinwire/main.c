@@ -36,7 +36,7 @@ static int spinwire_files_end(struct app *app, struct app_result *result, int st
 		status = spinwire_status(app_report_json(app, result, app->conf.run.json), status);
 	status = spinwire_status(app_trail_write(app), status);
 	status = spinwire_status(app_record_end(app, &result->topo), status);
-	if (!app_file_is_stdout(app->conf.run.json) && !app->interrupted)
+	if (!app_file_is_stdout(app->conf.run.json) && !app->interrupted && !app->conf.run.quiet)
 		app_record_print(app);
 	if (app->hdr_rc)
 		spw_err(-app->hdr_rc, "--hdr %s is incomplete", app->conf.run.hdr);
@@ -65,7 +65,7 @@ static int spinwire_report(struct app *app, int status)
 		status = APP_BALANCE;
 	if (status == APP_GOOD && app->interrupted)
 		status = spinwire_interrupted(app, &result);
-	else if (!app_file_is_stdout(app->conf.run.json))
+	else if (!app_file_is_stdout(app->conf.run.json) && !app->conf.run.quiet)
 		(app->conf.run.full ? app_report_text : app_report_brief)(app, &result);
 	status = spinwire_files_end(app, &result, status);
 	free(view);
@@ -80,7 +80,8 @@ static int spinwire_run(struct app *app, int argc, char **argv)
 	if ((rc = app_args(app, argc, argv)) > 0)
 		return APP_GOOD;
 	/* A run without an end is a service, whose log has the advice. */
-	if (!app->conf.run.full && (app->conf.run.seconds_ns || app->conf.run.frames))
+	if (!app->conf.run.full && !app->conf.run.verbose &&
+	    (app->conf.run.seconds_ns || app->conf.run.frames))
 		app_advice_hold();
 	if (rc == 0) {
 		app_machine_read(app);

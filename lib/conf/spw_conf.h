@@ -104,7 +104,10 @@ struct spw_conf {
 		uint64_t record_memory;    /* of each lane's ring, bytes */
 		bool record_cqes;          /* what the ports read of their completion rings */
 		uint64_t record_snap;      /* bytes kept of a frame */
-		bool full; /* print every table, not ten lines; an option, no key of a file */
+		uint64_t stats_period_ns;  /* 0: no line while it runs */
+		/* Options, no keys of a file: every table, not ten lines; no result as text, and of
+		 * the log warnings alone; EAL's log as well. */
+		bool full, quiet, verbose;
 	} run;
 };
 

@@ -49,6 +49,16 @@ const struct spw_opt *spw_opt_find(const struct spw_opt_program *program, const 
 	return NULL;
 }
 
+/* "-v": the flag of that letter, or NULL. */
+static const struct spw_opt *option_of_letter(const struct spw_opt_program *program,
+					      const char *word)
+{
+	for (uint32_t i = 0; i < program->opt_cnt && word[0] == '-' && word[1] && !word[2]; i++)
+		if (program->opt[i].letter == word[1])
+			return &program->opt[i];
+	return NULL;
+}
+
 /* The table's names, and those that every program has. */
 static const char *option_name(uint32_t idx, const void *arg)
 {
@@ -134,6 +144,7 @@ int spw_opt_parse(const struct spw_opt_program *program, int argc, char **argv,
 	for (int i = 1; i < argc && rc == 0; i++) {
 		const char *word = argv[i];
 		enum spw_opt_ask ask = spw_opt_asked(word);
+		const struct spw_opt *flag;
 
 		if (ask != SPW_OPT_RUN)
 			return (int)ask;
@@ -141,6 +152,9 @@ int spw_opt_parse(const struct spw_opt_program *program, int argc, char **argv,
 			rc = spw_err(EINVAL, "%.*s takes no value", (int)strcspn(word, "="), word);
 		else if (!strncmp(word, "--", 2) && word[2])
 			rc = option_read(program, argc, argv, &i, take);
+		else if ((flag = option_of_letter(program, word)))
+			rc = take->option ? take->option(take->base, flag, "")
+					  : spw_opt_set(flag, take->base, "");
 		else if (take->word && (word[0] != '-' || !word[1]))
 			rc = take->word(take->base, word);
 		else

@@ -60,6 +60,7 @@ struct spw_opt {
 	uint32_t offset, bytes; /* of the field in the struct that the table is of */
 	enum spw_opt_kind kind;
 	unsigned int demands;
+	char letter; /* FLAG: "-v" is the same; 0: none */
 };
 
 /* ---- values ---- */

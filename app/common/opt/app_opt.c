@@ -35,6 +35,15 @@ const char *app_opt_value(const struct spw_opt *opt)
 	return opt->value ? opt->value : by_kind[opt->kind];
 }
 
+const char *app_opt_name(const struct spw_opt *opt, char out[APP_OPT_NAME_BYTES])
+{
+	int used = snprintf(out, APP_OPT_NAME_BYTES, "--%s", opt->name);
+
+	if (opt->letter)
+		snprintf(out + used, APP_OPT_NAME_BYTES - (size_t)used, ", -%c", opt->letter);
+	return out;
+}
+
 /* BOOL and TEXT show no range: "yes, no" stands in the value already, and a length helps nobody. */
 void app_opt_text(const struct spw_opt *opt, char *out, size_t bytes)
 {
@@ -103,11 +112,11 @@ static void options_print(FILE *out, const struct spw_opt_program *program, bool
 {
 	for (uint32_t i = 0; i < program->opt_cnt; i++) {
 		const struct spw_opt *opt = &program->opt[i];
-		char left[80], text[512];
+		char left[80], text[512], name[APP_OPT_NAME_BYTES];
 
 		if (all && opt->section && app_opt_begins(program, i))
 			fprintf(out, "%s%s:\n", i ? "\n" : "", opt->section);
-		snprintf(left, sizeof(left), "--%s %s", opt->name, app_opt_value(opt));
+		snprintf(left, sizeof(left), "%s %s", app_opt_name(opt, name), app_opt_value(opt));
 		snprintf(text, sizeof(text), "%s", opt->help);
 		if (all)
 			app_opt_text(opt, text, sizeof(text));

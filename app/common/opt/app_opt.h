@@ -55,6 +55,13 @@ bool app_opt_begins(const struct spw_opt_program *program, uint32_t idx);
  */
 const char *app_opt_value(const struct spw_opt *opt);
 
+/* Purpose: "--seconds", "--verbose, -v".
+ * Returns: out.
+ * Thread: any.
+ */
+#define APP_OPT_NAME_BYTES 64u
+const char *app_opt_name(const struct spw_opt *opt, char out[APP_OPT_NAME_BYTES]);
+
 /* Purpose: an option's help with its range and default.
  * Thread: any.
  */

@@ -68,8 +68,11 @@ void app_opt_bash(FILE *out, const struct spw_opt_program *program)
 	fputs("\tesac\n\tCOMPREPLY=($(compgen -W '", out);
 	for (uint32_t i = 0; program->command && program->command[i].name; i++)
 		fprintf(out, "%s ", program->command[i].name);
-	for (uint32_t i = 0; i < program->opt_cnt; i++)
+	for (uint32_t i = 0; i < program->opt_cnt; i++) {
 		fprintf(out, "--%s ", program->opt[i].name);
+		if (program->opt[i].letter)
+			fprintf(out, "-%c ", program->opt[i].letter);
+	}
 	fputs("--help --help-all --version' -- \"$word\"))\n}\ncomplete -o default -F ", out);
 	function_write(out, program->name);
 	fprintf(out, " %s\n", program->name);
@@ -93,6 +96,8 @@ static void zsh_option(FILE *out, const struct spw_opt *opt)
 {
 	char values[256];
 
+	if (opt->letter)
+		fprintf(out, "\t'-%c[--%s]' \\\n", opt->letter, opt->name);
 	fprintf(out, "\t'*--%s[", opt->name);
 	zsh_text(out, opt->help);
 	fputs("]", out);

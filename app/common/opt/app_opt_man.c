@@ -83,13 +83,12 @@ static void options_write(FILE *out, const struct spw_opt_program *program)
 	fputs(".SH OPTIONS\n", out);
 	for (uint32_t i = 0; i < program->opt_cnt; i++) {
 		const struct spw_opt *opt = &program->opt[i];
-		char name[64], text[512];
+		char name[APP_OPT_NAME_BYTES], text[512];
 
 		if (opt->section && app_opt_begins(program, i))
 			fprintf(out, ".SS %s\n", opt->section);
-		snprintf(name, sizeof(name), "--%s", opt->name);
 		app_opt_text(opt, text, sizeof(text));
-		app_roff_tag(out, name, app_opt_value(opt), text);
+		app_roff_tag(out, app_opt_name(opt, name), app_opt_value(opt), text);
 	}
 	if (program->opt_cnt && program->opt[0].section)
 		fputs(".SS all programs\n", out);

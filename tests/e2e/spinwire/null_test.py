@@ -77,6 +77,28 @@ def test_objective_on_a_ramp():
         check(min(loads()) < 14000, f"loads that were judged: {loads()}")
 
 
+LINE = re.compile(r"^ +([\d.]+) s  received ([\d.]+) k frames/s, ([\d.]+) Mbit/s  "
+                  r"sent 0 frames/s, 0 bit/s  dropped \d+$", re.M)
+
+
+def test_stats_period():
+    """A line each period, in seconds or with a unit, with what the port was asked for; -q leaves nothing else."""
+    for value, every in (("1", 1), ("500ms", 0.5)):
+        with Run(["--port", "null:rate=20k,size=125", "--executor", "inline", "--handler", "null", "--seconds", "3",
+                  "--stats-period", value, "-q"]) as run:
+            balanced(run.finish(seconds=3))
+            output = run.output()
+        lines = [tuple(map(float, row)) for row in LINE.findall(output)]
+        check(3 / every - 2 <= len(lines) <= 3 / every and len(lines) == len(output.splitlines()),
+              f"{len(lines)} lines of {every} s\n{output}")
+        for at, (seconds, frames, bits) in enumerate(lines, 1):
+            check(abs(seconds - at * every) < every, f"line {at} at {seconds} s")
+            check(8 < frames < 32 and abs(bits - frames) < 0.2, f"{frames} k frames/s of 1000 bit, {bits} Mbit/s")
+    with Run(["--port", "null:rate=20k", "--executor", "inline", "--frames", "1000", "-v"]) as run:
+        balanced(run.finish())
+        check("EAL: " in run.output(), run.output())
+
+
 def test_two_queues():
     place = spwlab.Cores()
     with Run(["--port", "null:size=64", "--queues", "2", "--executor", "inline", "--frames", "100000"],

@@ -59,11 +59,47 @@ static void test_longest(void **state)
 	assert_non_null(strstr(app_rate_text(&rate, out), "% of the link"));
 }
 
+/* Two ports, one of which does not know its speed; a count that a device took back is no rate. */
+static void test_period(void **state)
+{
+	struct spw_tsc tsc;
+	const struct spw_port_stat a = {.rx_frames = 5, .rx_bytes = 500, .link_bps = 1000},
+				   b = {.rx_frames = 1, .tx_frames = 2};
+	struct app_rate_period period;
+	struct app_rate_count count = {0};
+
+	(void)state;
+	assert_int_equal(spw_tsc_calibrate(1, &tsc), 0);
+	app_rate_add(&count, &a, false);
+	assert_int_equal(count.link_bps, 1000);
+	app_rate_add(&count, &a, false);
+	assert_int_equal(count.link_bps, 2000);
+	app_rate_add(&count, &b, false);
+	assert_int_equal(count.link_bps, 0);
+	app_rate_add(&count, &a, false);
+	assert_int_equal(count.link_bps, 0);
+	assert_int_equal(count.rx_frames, 16);
+	assert_int_equal(count.tx_frames, 2);
+	app_rate_begin(&period, 0, &tsc);
+	assert_false(app_rate_is_due(&period));
+	app_rate_begin(&period, 1000000000, &tsc);
+	assert_false(app_rate_is_due(&period));
+	period.next_tsc = period.start_tsc - 1;
+	assert_true(app_rate_is_due(&period));
+	app_rate_print(&period, &count);
+	assert_int_equal(period.last.rx_frames, 16);
+	assert_true(period.next_tsc - period.start_tsc < spw_tsc_from_ns(&tsc, 1000000000));
+	period.next_tsc -= 5 * tsc.hz; /* the periods that were missed have no lines */
+	app_rate_print(&period, &count);
+	assert_false(app_rate_is_due(&period));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_longest),
+		cmocka_unit_test(test_period),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

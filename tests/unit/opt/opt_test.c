@@ -103,7 +103,7 @@ static const struct spw_opt table[] = {
 	{.name = "expect", FIELD(bits), .kind = SPW_OPT_BITS},
 	{.name = "burst", FIELD(burst), .kind = SPW_OPT_NUMBER, .max = 64, .demands = SPW_OPT_POW2},
 	{.name = "port", FIELD(port), .kind = SPW_OPT_NUMBER, .dflt = "18515"},
-	{.name = "full", FIELD(full), .kind = SPW_OPT_FLAG},
+	{.name = "full", FIELD(full), .kind = SPW_OPT_FLAG, .letter = 'f'},
 	{.name = "echo", FIELD(echo), .kind = SPW_OPT_BOOL, .dflt = "yes"},
 	{.name = "color", FIELD(color), .kind = SPW_OPT_CHOICE, .choice = color_choice},
 	{.name = "json", FIELD(json), .kind = SPW_OPT_STRING},
@@ -156,6 +156,8 @@ static void values_reach_their_fields(void **state)
 	assert_string_equal(fields.json, "-");
 	assert_string_equal(fields.name, "x");
 	assert_int_equal(fields.own, 4);
+	assert_int_equal(PARSE("-f"), 0);
+	assert_true(fields.full);
 	assert_int_equal(PARSE("--rate", "5", "--name", ""), 0);
 	assert_int_equal(fields.rate_pps, 5);
 }
@@ -182,7 +184,9 @@ static void what_is_wrong_names_the_option(void **state)
 	assert_error(PARSE("--full=yes"), "--full takes no value");
 	assert_error(PARSE("--help=all"), "--help takes no value");
 	assert_error(PARSE("full"), "'full' is not an option");
-	assert_error(PARSE("-f"), "'-f' is not an option");
+	assert_error(PARSE("-x"), "'-x' is not an option");
+	assert_error(PARSE("-ff"), "'-ff' is not an option");
+	assert_error(PARSE("-f=yes"), "'-f=yes' is not an option");
 	assert_error(PARSE("--"), "'--' is not an option");
 }
 
