@@ -26,14 +26,14 @@ static const char intro[] = "A port is where frames come from and where they go:
 			    "may be repeated. Numbers may end in k, M or G (10^3, 10^6, 10^9).\n";
 
 static const struct spw_opt_pair example[] = {
-	{"spinwire --lcores 0 --no-huge -m 64 -- --port null:rate=10k --seconds 1",
+	{"spinwire -l 0,1 --no-huge -m 64 -- --port null:rate=10k --seconds 10",
 	 "Frames without a NIC, 10,000 a second."},
-	{"spinwire --lcores 0,1 -- --port mlx5:mlx5_0,mode=eth,udp=5357 --handler echo",
+	{"spinwire -l 0,1 -- --port mlx5:mlx5_0,mode=eth,udp=5357 --handler echo",
 	 "UDP frames to port 5357; all others remain with the kernel."},
-	{"spinwire --lcores 0,1 -- --port "
+	{"spinwire -l 0,1 -- --port "
 	 "verbs:rxe0,mode=rc,listen=192.0.2.1:7000,peers=192.0.2.2,secret=/etc/spinwire/secret",
 	 "Messages of one peer that knows the secret."},
-	{"spinwire --lcores 0,1 -- --port ethdev:net_memif0,role=server,socket=/run/memif.sock",
+	{"spinwire -l 0,1 -- --port ethdev:net_memif0,role=server,socket=/run/memif.sock",
 	 "Frames of another process; role= and socket= are keys of DPDK's net_memif."},
 	{NULL, NULL}};
 

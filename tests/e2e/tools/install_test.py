@@ -4,6 +4,7 @@
 the licence."""
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -144,6 +145,36 @@ def test_help_and_man():
                                            "--vers"), f"{name}.bash")
             check(spwlab.read(os.path.join(share, "zsh", "site-functions",
                                            f"_{name}")).startswith(f"#compdef {name}\n"), f"_{name}")
+
+
+def examples(page):
+    """The commands under EXAMPLES, as a reader of the page sees them."""
+    section = re.search(r"^\.SH EXAMPLES\n(.*?)^\.SH ", page, re.M | re.S).group(1)
+    return [text.replace("\\-", "-").replace("\\e", "\\")
+            for text in re.findall(r"^\.TP\n\\fB(.*)\\fR", section, re.M)]
+
+
+def test_examples():
+    """Those on the null port run, and need nothing more. Every other command of ours is taken, up to a --help behind
+    it, so its options and their values are right."""
+    if SANITIZED:
+        raise Skip("programs of the build make the pages")
+    with spwlab.scratch() as folder:
+        programs = installed(folder)
+        man, ran, taken = os.path.join(programs, "..", "share", "man"), 0, 0
+        for top, _, names in os.walk(man):
+            for name in names:
+                for command in examples(spwlab.read(os.path.join(top, name))):
+                    program, *words = shlex.split(command)
+                    if not os.path.exists(os.path.join(programs, program)) or program == "with-softhca":
+                        continue  # systemctl; a wrapper, whose words are another program's (test_with_softhca)
+                    runs = any("null:" in word for word in words)
+                    more = ["--seconds", "1"] if runs else ["--help"]
+                    done = run_bare(os.path.join(programs, program), *words, *more)
+                    equal(done.returncode, 0, f"{name}: {command}\n{done.stderr}")
+                    check(runs or re.match("usage:", done.stdout, re.I), f"{name}: {command}\n{done.stdout}")
+                    ran, taken = ran + runs, taken + (not runs)
+        check(ran > 1 and taken > 12, f"{ran} examples ran, {taken} were taken")
 
 
 def test_ports_page():
