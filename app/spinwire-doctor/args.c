@@ -183,7 +183,10 @@ static int doctor_word_take(void *base, const char *word)
 	int at = command_find(word);
 
 	if (!args->command && at < 0)
-		return spw_opt_no_command(&program, word);
+		return spw_opt_find(&program, word, strlen(word))
+			       ? spw_err(EINVAL, "'%s': no such command, did you mean --%s", word,
+					 word)
+			       : spw_opt_no_command(&program, word);
 	if (!args->command)
 		args->command = command[at].name;
 	else if (!strcmp(args->command, "cores") && !args->cores)
@@ -202,7 +205,7 @@ static int cores_wanted_check(struct doctor_args *args)
 					&args->core_cnt) ||
 		       !spw_in_range(args->core_cnt, 1, SPW_PLAT_CORE_MAX)))
 		return spw_err(EINVAL, "cores %s: how many lcores, 1 to %u",
-			       args->cores ? args->cores : "", SPW_PLAT_CORE_MAX);
+			       args->cores ? args->cores : "N", SPW_PLAT_CORE_MAX);
 	if (args->near && !wanted)
 		return spw_err(EINVAL, "--near belongs to cores");
 	return 0;
@@ -231,8 +234,9 @@ static int files_cnt_check(const struct doctor_args *args)
 	if (spw_in_range(args->file_cnt, file_range[at].min, file_range[at].max))
 		return 0;
 	if (file_range[at].min == file_range[at].max)
-		return spw_err(EINVAL, "%s takes %u files, not %u; see spinwire-doctor --help",
-			       args->command, file_range[at].min, args->file_cnt);
+		return spw_err(EINVAL, "%s takes %u file%s, not %u; see spinwire-doctor --help",
+			       args->command, file_range[at].min,
+			       file_range[at].min == 1 ? "" : "s", args->file_cnt);
 	return spw_err(EINVAL, "%s takes %u to %u files; see spinwire-doctor --help", args->command,
 		       file_range[at].min, file_range[at].max);
 }
@@ -259,7 +263,9 @@ static int args_check(struct doctor_args *args)
 
 	if (files_cnt_check(args) < 0)
 		return -EINVAL;
-	if ((args->peer && !plan && !args->measure) || (plan && !args->peer))
+	if (plan && !args->peer)
+		return spw_err(EINVAL, "plan is for two machines: plan --peer HOST|FILE");
+	if (args->peer && !plan && !args->measure)
 		return spw_err(EINVAL, "--peer belongs to plan and --measure: plan --peer "
 				       "HOST|FILE, --measure --peer HOST");
 	if (args->apply && !plan)

@@ -156,8 +156,9 @@ static int idle_run(struct idle_probe *probe, uint32_t cnt)
 	for (uint32_t i = 0; i < started; i++) {
 		pthread_join(probe[i].thread, NULL);
 		if (probe[i].err)
-			rc = spw_err(probe[i].err, "core %u: %s", probe[i].core,
-				     strerror(probe[i].err));
+			rc = spw_err(probe[i].err, "--cores: core %u: %s", probe[i].core,
+				     probe[i].err == EINVAL ? "this process may not use it"
+							    : strerror(probe[i].err));
 	}
 	return rc;
 }

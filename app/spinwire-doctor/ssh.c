@@ -23,13 +23,16 @@
 
 #define END_MS 1000u /* for ssh to end after its files are closed */
 
-/* The word becomes an argument of ssh: one that begins with a dash would be an option. */
+/* The word becomes an argument of ssh: one that begins with a dash would be an option. A receipt
+ * that is not there is no host. */
 static bool ssh_is_host(const char *peer)
 {
+	const char *end = strrchr(peer, '.');
+
 	for (const char *c = peer; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("@._:-", *c))
 			return false;
-	return isalnum((unsigned char)peer[0]);
+	return isalnum((unsigned char)peer[0]) && (!end || strcmp(end, ".json"));
 }
 
 /* Never returns: a failed exec ends the child as a shell would report it. */
@@ -48,7 +51,8 @@ int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_
 
 	*ssh = (struct doctor_ssh){.pid = -1, .to = -1, .from = -1};
 	if (!ssh_is_host(host))
-		return spw_err(EINVAL, "--peer %s: neither a file nor the name of a host", host);
+		return spw_err(EINVAL, "--peer: '%s' is neither a file nor the name of a host",
+			       host);
 	signal(SIGPIPE, SIG_IGN); /* a host that goes shows as an error of the write */
 	/* close-on-exec: what the child does not dup2 is closed there. */
 	if (pipe2(&fd[0], O_CLOEXEC) || pipe2(&fd[2], O_CLOEXEC))

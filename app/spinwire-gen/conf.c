@@ -269,6 +269,12 @@ static const struct spw_opt table[] = {
 	 .help = "number of the run in every frame; echoes of others are refused; else from the "
 		 "clock"},
 
+	{.name = "check",
+	 .section = "plan",
+	 FIELD(check),
+	 .kind = SPW_OPT_FLAG,
+	 .help = "read the options, say whether they are good, and send nothing"},
+
 	{.name = "seconds",
 	 .section = "time",
 	 FIELD(seconds_ns),
@@ -458,6 +464,8 @@ int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv)
 		rc = spw_err(EINVAL, "--port: is missing; it names the port to send from");
 	if (rc == 0 && conf_out->warm_up_ns >= conf_out->seconds_ns)
 		rc = spw_err(ERANGE, "--warm-up: must be shorter than --seconds");
+	if (rc == 0)
+		rc = gen_plan_check(&conf_out->plan);
 	if (rc == 0)
 		conf_schedule_describe(conf_out);
 	return rc;

@@ -166,7 +166,7 @@ static int gen_cores_choose(struct gen *gen)
 	return rc;
 }
 
-/* Returns: an enum spw_opt_ask, or an error. */
+/* Returns: above 0 if a question was answered, or an error. */
 static int gen_args_read(struct gen *gen, int argc, char **argv)
 {
 	int rc = app_eal_split(&gen->eal, argc, argv);
@@ -175,6 +175,8 @@ static int gen_args_read(struct gen *gen, int argc, char **argv)
 		rc = app_opt_split(gen_conf_program(), argc, argv, gen->eal.split);
 	if (rc == SPW_OPT_RUN)
 		rc = gen_conf_args(&gen->conf, argc - gen->eal.split, argv + gen->eal.split);
+	if (rc > SPW_OPT_RUN)
+		app_opt_answer(gen_conf_program(), rc);
 	if (rc != SPW_OPT_RUN)
 		return rc;
 	gen->eal.verbose = gen->conf.verbose;
@@ -184,10 +186,13 @@ static int gen_args_read(struct gen *gen, int argc, char **argv)
 	if (rc == 0)
 		rc = app_file_take("--json", gen->conf.json);
 	if (rc == 0)
+		rc = app_file_try("--hdr", gen->conf.hdr);
+	if (rc == 0)
 		rc = app_file_try("--trail", gen->conf.trail);
 	if (rc == 0)
 		rc = gen_cores_choose(gen);
-	return rc ? rc : app_eal_port(&gen->eal, &gen->conf.port);
+	rc = rc ? rc : app_eal_port(&gen->eal, &gen->conf.port);
+	return rc == 0 && gen->conf.check ? app_opt_checked(gen_conf_program()) : rc;
 }
 
 /* The port is stopped even if the report cannot be written. */
@@ -225,10 +230,8 @@ static int gen_main_run(struct gen *gen, int argc, char **argv)
 {
 	int rc = gen_args_read(gen, argc, argv);
 
-	if (rc > SPW_OPT_RUN) {
-		app_opt_answer(gen_conf_program(), rc);
+	if (rc > SPW_OPT_RUN)
 		return APP_GOOD;
-	}
 	if (!gen->conf.full)
 		app_advice_hold();
 	if (rc == 0) {

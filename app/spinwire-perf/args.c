@@ -87,9 +87,12 @@ static int rows_set(void *base, const char *list)
 {
 	struct perf_args *args = base;
 
+	int rc;
+
 	args->rows = 0;
 	args->rows_named = true;
-	return list_each(args, list, row_add);
+	rc = list_each(args, list, row_add);
+	return rc || args->rows ? rc : spw_err(EINVAL, "there is no row in it");
 }
 
 /* The choices are the kinds up to SPW_MEM_GPU; what follows in the enumeration is no choice of a

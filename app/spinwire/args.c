@@ -152,12 +152,13 @@ static int args_try_values(const struct spw_conf *conf)
 	return rc ? rc : app_slo_try(conf->run.slo);
 }
 
-/* A path that cannot be written must not be found after an hour's run. Logs and captures are opened
- * before it. */
+/* A path that cannot be written must not be found after an hour's run. */
 static int args_try_outputs(const struct spw_conf *conf)
 {
 	int rc = app_file_take("--json", conf->run.json);
 
+	rc = rc ? rc : app_file_try("--hdr", conf->run.hdr);
+	rc = rc ? rc : app_file_try("--capture", conf->run.capture);
 	rc = rc ? rc : app_file_try("--record", conf->run.record);
 	return rc ? rc : app_file_try("--trail", conf->run.trail);
 }
@@ -184,5 +185,6 @@ int app_args(struct app *app, int argc, char **argv)
 	for (uint32_t i = 0; rc == 0 && i < app->conf.port_cnt; i++)
 		rc = app_eal_port(&app->eal, &app->conf.port[i].spec);
 	rc = rc ? rc : args_try_values(&app->conf);
-	return rc ? rc : args_try_outputs(&app->conf);
+	rc = rc ? rc : args_try_outputs(&app->conf);
+	return rc == 0 && app->conf.check ? app_opt_checked(program) : rc;
 }

@@ -64,6 +64,7 @@ struct spw_conf_port {
 
 struct spw_conf {
 	char file[512]; /* "" without one */
+	bool check;     /* start nothing */
 	struct spw_conf_port port[SPW_PORT_MAX];
 	uint32_t port_cnt;    /* at least 1 after spw_conf_check */
 	bool ports_by_option; /* --port was given: the file's ports are gone */

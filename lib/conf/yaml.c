@@ -66,7 +66,8 @@ static int node_expect(const struct walk *w, const yaml_node_t *node, yaml_node_
 
 static int mapping_expect(const struct walk *w, const yaml_node_t *node)
 {
-	return node_expect(w, node, YAML_MAPPING_NODE, YAML_MAP_TAG, "a mapping (key: value)");
+	return node_expect(w, node, YAML_MAPPING_NODE, YAML_MAP_TAG,
+			   "a mapping (key: value, in YAML or JSON)");
 }
 
 /* Values become C strings, so a NUL byte inside one is refused. */

@@ -17,6 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/spw_err.h"
 #include "gen/spw_gen_plan.h"
@@ -168,7 +169,7 @@ static int plan_sizes_imix(struct gen_plan *plan)
 }
 
 /* Every limit names what is possible. */
-static int plan_check(const struct gen_plan_conf *conf)
+int gen_plan_check(const struct gen_plan_conf *conf)
 {
 	if (conf->gaps != GEN_CAPTURE && !(conf->rate_fps >= 0.01 && conf->rate_fps <= 1e9))
 		return spw_err(ERANGE, "--rate: %g frames/s is out of range; 0.01 to 1e9",
@@ -192,6 +193,8 @@ static int plan_check(const struct gen_plan_conf *conf)
 		return spw_err(
 			EINVAL,
 			"--schedule capture and --size capture: name the file with --capture FILE");
+	if (conf->capture && access(conf->capture, R_OK))
+		return spw_err(errno, "--capture %s: %s", conf->capture, strerror(errno));
 	return 0;
 }
 
@@ -269,7 +272,7 @@ static double plan_mean_fps(const struct gen_plan *plan)
 /* Everything that can fail or takes time is done here; gen_plan_advance is then a few adds. */
 int gen_plan_init(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
-	int rc = plan_check(conf);
+	int rc = gen_plan_check(conf);
 
 	memset(plan, 0, sizeof(*plan));
 	if (rc == 0 && (conf->gaps == GEN_CAPTURE || conf->sizes == GEN_SIZE_CAPTURE))

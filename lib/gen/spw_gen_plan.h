@@ -67,6 +67,12 @@ struct gen_plan {
 	struct gen_capture_note note;
 };
 
+/* Purpose: refuses what no plan can be made of, before anything is opened or allocated.
+ * Thread: any.
+ * Errors: -EINVAL, -ERANGE (with what is allowed); of access(): the capture cannot be read.
+ */
+int gen_plan_check(const struct gen_plan_conf *conf);
+
 /* Purpose: makes the plan.
  * Owner: the caller, until gen_plan_fini.
  * Thread: setup.

@@ -40,7 +40,7 @@ static const struct {
 	uint32_t cnt;
 	const char *names, *smallest, *likely;
 } unit_set[] = {
-	[SPW_OPT_UNIT_NONE] = {NULL, 0, "none", "1"},
+	[SPW_OPT_UNIT_NONE] = {NULL, 0, "none", ""},
 	[SPW_OPT_UNIT_BYTES] = {byte_unit, SPW_ARRAY_CNT(byte_unit), "B, KiB, MiB, GiB (K, M, G)",
 				"byte", "B"},
 	[SPW_OPT_UNIT_NS] = {time_unit, SPW_ARRAY_CNT(time_unit), "ns, us, ms, s, min", "ns", "ms"},
@@ -126,6 +126,8 @@ int spw_opt_quantity(const char *text, enum spw_opt_unit unit, uint64_t bare_uni
 		return rc;
 	for (uint32_t i = 0; i < fraction_digits; i++)
 		scale *= 10;
+	if ((wide)fraction * factor % scale && unit == SPW_OPT_UNIT_NONE)
+		return spw_err(EINVAL, "'%.64s' is not a whole number", text);
 	if ((wide)fraction * factor % scale)
 		return spw_err(EINVAL, "'%.64s' is finer than one %s", text,
 			       unit_set[unit].smallest);

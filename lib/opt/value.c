@@ -172,6 +172,16 @@ static int text_set(const struct spw_opt *opt, char *field, const char *text)
 	return 0;
 }
 
+/* A script's variable that is not set makes an empty text, which would pass as no option at all. */
+static int string_set(const struct spw_opt *opt, const char **field, const char *text)
+{
+	if (!text[0])
+		return spw_err(EINVAL, "'' is not allowed; it takes a %s",
+			       opt->value ? opt->value : "text");
+	*field = text;
+	return 0;
+}
+
 /* The index in the list of names is the value. A field of a choice has the size of an enum. */
 static int choice_set(const struct spw_opt *opt, void *field, const char *text)
 {
@@ -202,8 +212,7 @@ int spw_opt_set(const struct spw_opt *opt, void *base, const char *text)
 	case SPW_OPT_TEXT:
 		return text_set(opt, field, text);
 	case SPW_OPT_STRING:
-		*(const char **)field = text;
-		return 0;
+		return string_set(opt, field, text);
 	case SPW_OPT_CHOICE:
 		return choice_set(opt, field, text);
 	case SPW_OPT_OWN:

@@ -79,8 +79,8 @@ static int port_spec_no_driver(const char *text)
 	else if (word[0] && !word[strspn(word, "0123456789")])
 		return port_spec_bad(text, 0, "a port has no number", "; " PORT_BY_NAME);
 	else if (nearest)
-		snprintf(meant, sizeof(meant), "; did you mean %s%.200s", nearest,
-			 text + strlen(word));
+		snprintf(meant, sizeof(meant), "; did you mean %s%s%.200s", nearest,
+			 text[len] ? ":" : "", text + len + (text[len] != '\0'));
 	return port_spec_bad(text, 0, "the driver is not known", meant);
 }
 
@@ -94,7 +94,7 @@ static int port_spec_check_text(const char *text)
 				     "the text is too long", "");
 	for (size_t i = 0; i < n; i++)
 		if (text[i] < 0x20 || text[i] > 0x7e)
-			return port_spec_bad("", i, "not a printable ASCII character", "");
+			return port_spec_bad(text, i, "not a printable ASCII character", "");
 	return 0;
 }
 

@@ -63,6 +63,20 @@ def take(path):
     os.dup2(2, 1)
 
 
+def folder(option, path):
+    """Makes the folder that an option names. OSError with both."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        why = "it is there, and no folder" if isinstance(error, FileExistsError) else error.strerror
+        raise OSError(f"{option} {path}: {why}; name a folder that can be made and written") from None
+
+
+def why(error):
+    """An error in words: "x.json: No such file or directory"."""
+    return f"{error.filename}: {error.strerror}" if getattr(error, "filename", None) else str(error)
+
+
 def write(path, text):
     """OSError, with the path, and what was there before stays."""
     if path == "-":

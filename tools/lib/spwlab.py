@@ -278,9 +278,21 @@ def between(low, high, what=float):
 
 def add_path_options(parser):
     """Which path a tool takes; choose_path() reads them."""
-    parser.add_argument("--ethdev", action="store_true", help="by DPDK's net_memif instead of software ConnectX")
-    parser.add_argument("--device", metavar="NAME", help="real RDMA devices: spinwire's, as in mlx5_0 ...")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--ethdev", action="store_true", help="by DPDK's net_memif instead of software ConnectX")
+    one.add_argument("--device", metavar="NAME", help="real RDMA devices: spinwire's, as in mlx5_0 ...")
     parser.add_argument("--peer", metavar="NAME", help="... and the source's (default: the same one)")
+
+
+def check_path_options(parser, args):
+    """What is wrong with them is better known before anything has started."""
+    if args.peer and not args.device:
+        parser.error("--peer is the other end of --device NAME, which is missing")
+    there = sorted(os.path.basename(path) for path in glob.glob("/sys/class/infiniband/*"))
+    for option, name in (("--device", args.device), ("--peer", args.peer)):
+        if name and name not in there:
+            parser.error(f"{option} {name}: no such RDMA device; there "
+                         f"{'are ' + ', '.join(there) if there else 'is none'} (ibv_devices lists them)")
 
 
 @functools.lru_cache(None)

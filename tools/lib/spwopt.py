@@ -3,9 +3,11 @@
 error with the name that was probably meant, --version, and for the build a man page and completion (--help-man,
 --help-bash, --help-zsh)."""
 import argparse
+import contextlib
 import fractions
 import os
 import re
+import subprocess
 import sys
 
 TOOLS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -46,7 +48,7 @@ def quantity(text, kind, bare=0):
              + fractions.Fraction(int(part or 0), 10 ** len(part))) * (
         units[unit] if unit else bare)
     if value.denominator != 1:
-        raise ValueError(f"'{text}' is finer than one unit")
+        raise ValueError(f"'{text}' is finer than one unit" if units else f"'{text}' is not a whole number")
     if value >= 1 << 64:
         raise ValueError(f"'{text}' is too large")
     return int(value)
@@ -114,7 +116,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog, summary, examples=(), see="spinwire(1)", sections=None, **more):
         super().__init__(prog=prog, allow_abbrev=False, **more)
-        self.summary, self.see = summary, see
+        self.summary, self.see, self.words = summary, see, ()
         self.sections = {**(sections or {}), "EXAMPLES": examples}
         self.add_argument("--version", action="version", version=f"{prog} {version()}", help="print the version")
 
@@ -122,8 +124,27 @@ class Parser(argparse.ArgumentParser):
         return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
 
     def error(self, message):
-        unknown = re.match(r"unrecognized arguments: (-\S+)", message)
-        message = no_such(unknown.group(1), self.names(), self.prog) if unknown else re.sub(r"^argument ", "", message)
+        """One line: argparse's words, where they do not say what to do, in those of lib/opt."""
+        message = re.sub(r"^argument ", "", message)
+        name, _, what = message.partition(": ")
+        unknown = [word for word in self.words if word.startswith("--") and word.partition("=")[0] not in self.names()]
+        if what == "expected one argument":
+            of = next(action for action in self._actions if name in "/".join(action.option_strings))
+            message = f"{name} needs a value: {self._get_formatter()._expand_help(of)}"
+        elif what.startswith("ignored explicit argument"):
+            message = f"{name} takes no value"
+        elif what.startswith("not allowed with argument"):
+            message = f"{name} and {what.split()[-1]} exclude each other"
+        elif what.startswith("invalid choice: "):
+            message = re.sub(r"invalid choice: (.*) \(choose from (.*)\)", r"\1 is not allowed; allowed: \2", message)
+        elif what.startswith("invalid ") and " value: " in what:
+            message = f"{name}: {what.partition(' value: ')[2]} is not a number"
+        elif name == "the following arguments are required" and not unknown:
+            message = f"{what} is missing; {self.prog} --help lists what there is"
+        elif name in ("unrecognized arguments", "the following arguments are required"):
+            word = what.split()[0] if what.startswith("-") else unknown[0] if unknown else what.split()[0]
+            message = no_such(word, self.names(), self.prog) if word.startswith("-") else (
+                f"'{word}' is not an option; {self.prog} --help lists them")
         self.exit(1, f"{self.prog}: error: {message}\n")
 
     def parse_known_args(self, args=None, namespace=None):
@@ -132,14 +153,30 @@ class Parser(argparse.ArgumentParser):
             if words == [name]:
                 print(write())
                 self.exit(0)
-        return super().parse_known_args(args, namespace)
+        self.words = words
+        got, rest = super().parse_known_args(args, namespace)
+        for action in self._actions:  # a script's variable that is not set
+            if getattr(got, action.dest, None) == "":
+                self.error(f"{'/'.join(action.option_strings) or action.dest}: '' is not allowed; it takes a "
+                           f"{action.metavar or 'text'}")
+        return got, rest
 
-    def pass_on(self, rest, names):
-        """What is not this tool's goes to a program that has those options; if there is none it is that which is
-        reported later."""
+    def pass_on(self, rest, names, program):
+        """What is not this tool's goes to a program that has those options; that program checks them, and starts
+        nothing. If it has not been built, it is that which is reported later."""
         for word in rest if names else ():
             if word.startswith("--") and word != "--" and word.partition("=")[0] not in names:
                 self.error(no_such(word, self.names() + list(names), self.prog))
+        self.check(program, rest)
+
+    def check(self, program, words):
+        """Whether a program of EAL would take these words of its own."""
+        with contextlib.suppress(OSError):
+            done = subprocess.run([program, "--", "--port", "null", *words, "--check"], stdin=subprocess.DEVNULL,
+                                  capture_output=True, encoding="utf-8", errors="replace", timeout=60, check=False)
+            if done.returncode and "error: " in done.stderr:
+                what = done.stderr.partition("error: ")[2].partition("\n")[0]
+                self.error(re.sub(r"(is EAL's), whose.*", rf"\1: {self.prog} gives those itself", what))
 
     def _shown(self):
         """[(names, value, help)] of what --help lists."""

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * --help, --help-all and --version (app_opt.h). --help fits a screen of 24 lines and 80 columns: it
- * has a line for each option where there is room, else the options' names by section.
+ * --help, --help-all and --version, and what stands on the wrong side of "--" (app_opt.h). --help
+ * fits a screen of 24 lines and 80 columns: it has a line for each option where there is room, else
+ * the options' names by section.
  *
- *    app_opt_split    words before "--": questions are answered there too, own options refused
- *    app_opt_answer   the question, by number (enum spw_opt_ask)
- *    app_opt_begins   where a section begins, for every format
+ *    app_opt_split    EAL's arguments in front of "--", own ones behind it: what stands on the
+ * wrong side is answered with the corrected line, before EAL starts app_opt_answer   a question, by
+ * number (enum spw_opt_ask) app_opt_begins   where a section begins, for every format
  *
+ * EAL's options are those of DPDK 22.11 to 24.11 (lib/eal/common/eal_common_options.c).
  * app_opt_man.c and app_opt_complete.c make the other formats from the same table, so help never
  * differs between them.
  */
@@ -221,6 +223,14 @@ void app_opt_answer(const struct spw_opt_program *program, int ask)
 		app_opt_zsh(stdout, program);
 }
 
+int app_opt_checked(const struct spw_opt_program *program)
+{
+	printf("%s: the command line is good; nothing was started\n", program->name);
+	return SPW_OPT_HELP;
+}
+
+/* ---- the two sides of "--" ---- */
+
 /* EAL has a --lcores of its own. */
 static bool is_own_option(const struct spw_opt_program *program, const char *word)
 {
@@ -230,33 +240,143 @@ static bool is_own_option(const struct spw_opt_program *program, const char *wor
 	       (bytes != 6 || strncmp(word + 2, "lcores", 6));
 }
 
-/* The command line with "--" in front of the first own option. */
-static int dashes_missing(const struct spw_opt_program *program, int argc, char **argv, int first)
-{
-	char line[400] = "";
-	size_t used = 0;
+/* A command line for a message: the words of argv in another order, cut where it is too long. */
+struct line {
+	char text[400];
+	size_t used;
+};
 
-	for (int i = 1; i < argc && used < sizeof(line); i++)
+static void words_add(struct line *line, char **argv, int from, int to)
+{
+	for (int i = from; i < to && line->used < sizeof(line->text); i++)
 		if (strcmp(argv[i], "--"))
-			used += (size_t)snprintf(line + used, sizeof(line) - used, "%s %s",
-						 i == first ? " --" : "", argv[i]);
-	return spw_err(EINVAL, "%s stands before \"--\", where EAL's arguments are: %s%s",
-		       argv[first], program->name, line);
+			line->used += (size_t)snprintf(line->text + line->used,
+						       sizeof(line->text) - line->used, " %s",
+						       argv[i]);
 }
 
-/* Own options before "--" would reach EAL, whose error names no remedy. */
+/* "--" belongs in front of the first own option. */
+static int own_before(const struct spw_opt_program *program, int argc, char **argv, int first)
+{
+	struct line eal = {.used = 0}, own = {.used = 0};
+
+	words_add(&eal, argv, 1, first);
+	words_add(&own, argv, first, argc);
+	return spw_err(EINVAL, "%s stands before \"--\", where EAL's arguments are: %s%s --%s",
+		       argv[first], program->name, eal.text, own.text);
+}
+
+/* EAL's options: with a value, in the same word or behind it, and without. */
+static const char eal_value[] =
+	" -a -b -c -l -m -n --allow --base-virtaddr --block --file-prefix "
+	"--force-max-simd-bitwidth --huge-dir --iova-mode --lcores --log-level --main-lcore "
+	"--mbuf-pool-ops-name --proc-type --socket-limit --socket-mem --trace --trace-bufsz "
+	"--trace-dir --trace-mode --vdev --vfio-intr --vfio-vf-token ";
+static const char eal_flag[] =
+	" --create-uio-dev --huge-unlink --huge-worker-stack --in-memory --legacy-mem "
+	"--log-color --log-timestamp --match-allocations --no-hpet --no-huge --no-pci "
+	"--no-shconf --no-telemetry --single-file-segments --syslog --telemetry "
+	"--vmware-tsc-map ";
+
+/* Of the name in a word: "-l" of "-l0-3", "--lcores" of "--lcores=0-3". */
+static size_t eal_name_bytes(const char *word)
+{
+	return strncmp(word, "--", 2) ? SPW_MIN(strlen(word), 2) : strcspn(word, "=");
+}
+
+/* end: " " finds whole names, "" those that begin with the word. */
+static bool eal_lists(const char *list, const char *word, const char *end)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), " %.*s%s", (int)SPW_MIN(eal_name_bytes(word), 60), word, end);
+	return strstr(list, name) != NULL;
+}
+
+static bool eal_is_option(const char *word)
+{
+	return eal_lists(eal_value, word, " ") || eal_lists(eal_flag, word, " ");
+}
+
+/* getopt_long(3) takes an option by its first letters. */
+static bool eal_abbreviated(const char *word)
+{
+	return eal_lists(eal_value, word, "") || eal_lists(eal_flag, word, "");
+}
+
+/* EAL's option at `at`, which stands behind "--": it is moved, with its value. */
+static int eal_behind(const struct spw_opt_program *program, int argc, char **argv, int split,
+		      int at)
+{
+	bool joined = argv[at][eal_name_bytes(argv[at])] != '\0';
+	int end = at + 1 + (eal_lists(eal_value, argv[at], " ") && !joined && at + 1 < argc);
+	struct line eal = {.used = 0}, own = {.used = 0};
+
+	words_add(&eal, argv, 1, split);
+	words_add(&eal, argv, at, end);
+	words_add(&own, argv, split, at);
+	words_add(&own, argv, end, argc);
+	return spw_err(EINVAL, "%s is EAL's, whose arguments stand before \"--\": %s%s --%s",
+		       argv[at], program->name, eal.text, own.text);
+}
+
+static const char *own_name(uint32_t idx, const void *arg)
+{
+	return ((const struct spw_opt_program *)arg)->opt[idx].name;
+}
+
+/* Before "--": own options, misspelt ones too, and options of EAL without their value would reach
+ * EAL, whose errors name no remedy. */
+static int before_check(const struct spw_opt_program *program, int argc, char **argv, int split,
+			int at)
+{
+	const char *meant = NULL;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)SPW_MIN(eal_name_bytes(argv[at]), 63), argv[at]);
+	if (!strncmp(name, "--", 2) && !eal_abbreviated(name))
+		meant = spw_opt_nearest(name + 2, program->opt_cnt, own_name, program);
+	if (is_own_option(program, argv[at]))
+		return own_before(program, argc, argv, at);
+	if (at + 1 == split && eal_lists(eal_value, argv[at], " ") &&
+	    !argv[at][eal_name_bytes(argv[at])])
+		return spw_err(EINVAL, "%s needs a value; it is EAL's", argv[at]);
+	return meant ? spw_err(EINVAL,
+			       "%s: no such option of EAL's; did you mean --%s, behind \"--\"?",
+			       name, meant)
+		     : 0;
+}
+
+/* A value of an own option may look like EAL's option: it is skipped. */
+static int behind_check(const struct spw_opt_program *program, int argc, char **argv, int split)
+{
+	for (int i = split + 1; i < argc; i++) {
+		const struct spw_opt *own =
+			strncmp(argv[i], "--", 2)
+				? NULL
+				: spw_opt_find(program, argv[i] + 2, strcspn(argv[i] + 2, "="));
+
+		if (own)
+			i += own->kind != SPW_OPT_FLAG && !strchr(argv[i], '=');
+		else if (eal_is_option(argv[i]))
+			return eal_behind(program, argc, argv, split, i);
+	}
+	return 0;
+}
+
 int app_opt_split(const struct spw_opt_program *program, int argc, char **argv, int split)
 {
-	for (int i = 1; i < split; i++) {
+	int rc = 0;
+
+	for (int i = 1; i < split && rc == 0; i++) {
 		if (spw_opt_asked(argv[i]) != SPW_OPT_RUN)
 			return (int)spw_opt_asked(argv[i]);
-		if (is_own_option(program, argv[i]))
-			return dashes_missing(program, argc, argv, i);
+		rc = before_check(program, argc, argv, split, i);
 	}
-	if (split == argc)
+	if (rc == 0 && split == argc)
 		return spw_err(EINVAL,
 			       "%s's own arguments follow \"--\", at least a --port; see "
 			       "%s --help",
 			       program->name, program->name);
-	return SPW_OPT_RUN;
+	return rc ? rc : behind_check(program, argc, argv, split);
 }

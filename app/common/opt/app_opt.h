@@ -18,12 +18,19 @@
 void app_opt_answer(const struct spw_opt_program *program, int ask);
 
 /* Purpose: the command line of a program whose own arguments follow EAL's and "--": answers
- *   questions in front of "--" too, and refuses own options there with the corrected line.
+ *   questions in front of "--" too, and refuses own options there, and EAL's behind it, with the
+ *   corrected line.
  * Shape: split is the index of "--"; argc: there is none.
  * Returns: an enum spw_opt_ask, or -EINVAL.
  * Thread: main.
  */
 int app_opt_split(const struct spw_opt_program *program, int argc, char **argv, int split);
+
+/* Purpose: the answer to --check: a line on stdout.
+ * Returns: above 0, as after any other question.
+ * Thread: main.
+ */
+int app_opt_checked(const struct spw_opt_program *program);
 
 /* app_opt_man.c, app_opt_complete.c */
 void app_opt_man(FILE *out, const struct spw_opt_program *program);

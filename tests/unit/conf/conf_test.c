@@ -161,7 +161,7 @@ static void errors_name_the_place(void **state)
 		 "f.yaml:1:15: run.burst: '65' is not allowed; allowed: 1 .. 64"},
 		{"run: { burst: 0 }\n", "'0' is not allowed; allowed: 1 .. 64"},
 		{"run: { burst: -1 }\n", "'-1' is not allowed; allowed: 1 .. 64"},
-		{"run: { burst: 3.5 }\n", "'3.5' is finer than one 1"},
+		{"run: { burst: 3.5 }\n", "'3.5' is not a whole number"},
 		{"run: { burst: many }\n", "'many' is not a number"},
 		{"run: { burst: \"3\" }\n",
 		 "f.yaml:1:15: run.burst: a quoted text where a plain value"},

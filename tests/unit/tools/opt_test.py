@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -57,17 +58,30 @@ class Options(unittest.TestCase):
                             (["--time", "40"], "--time: '40' has no unit: 40ms? allowed: ns, us, ms, s, min"),
                             (["--time", "5ms"], "--time: '5ms' is not allowed; allowed: 20ms .. 60000ms"),
                             (["--seconds", "-1"], "--seconds: "),
+                            (["--seconds"], "--seconds needs a value: "),
+                            (["extra"], "'extra' is not an option"),
                             (["--rate", "fast"], "--rate: 'fast' is not a number")):
             status, said = refused(*words)
             self.assertEqual((status, said.count("\n")), (1, 1), said)
             self.assertTrue(said.startswith("spinwire-some: error: ") and text in said, said)
 
     def test_pass_on(self):
-        parser().pass_on(["--memory", "host", "--slots=5"], {"--memory", "--slots"})
-        err = io.StringIO()
-        with self.assertRaises(SystemExit), contextlib.redirect_stderr(err):
-            parser().pass_on(["--secons", "1"], {"--slots"})
-        self.assertIn("did you mean --seconds", err.getvalue())
+        """The program that has the options checks their values, and is given nothing to start with."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "program")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write('#!/bin/sh\n[ "$1 $2 $3" = "-- --port null" ] || exit 9\n'
+                           'case "$*" in *hots*) echo "program: error: --memory: no" >&2; exit 1;; *--check) ;; esac\n')
+            os.chmod(program, 0o700)
+            names = {"--memory", "--slots"}
+            parser().pass_on(["--memory", "host", "--slots=5"], names, program)
+            parser().pass_on(["--memory", "hots"], names, "/nonexistent/program")  # not built yet
+            for words, text in ((["--secons", "1"], "did you mean --seconds"),
+                                (["--memory", "hots"], "spinwire-some: error: --memory: no\n")):
+                err = io.StringIO()
+                with self.assertRaises(SystemExit), contextlib.redirect_stderr(err):
+                    parser().pass_on(words, names, program)
+                self.assertIn(text, err.getvalue())
 
     def test_pages(self):
         page = parser().man()

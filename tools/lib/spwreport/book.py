@@ -116,7 +116,10 @@ def finish(record, folder, say, json_path=None, csv_path=None):
 
 def render(folder, say):
     """The report of an earlier run again."""
-    record = results.summary(os.path.join(folder, "profile.json"), "profile")
+    path = os.path.join(folder, "profile.json")
+    if not os.path.exists(path):
+        raise RuntimeError(f"--render: {folder} has no profile.json of an earlier report")
+    record = results.summary(path, "profile")
     path = os.path.join(folder, "report.html")
     if not _write(path, page.html(record, folder), say):
         return 2
