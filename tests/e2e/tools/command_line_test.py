@@ -255,8 +255,8 @@ CASES = [
     (PROFILE, "--out empty", "--out empty: it is there, and no folder"),
     (PROFILE, "--render --out folder", "--render: folder has no profile.json"),
     (PERF_REPORT, "nosuch page.html", "nosuch: No such file or directory", 2),
-    (PERF_REPORT, "empty page.html", "empty: is no JSON", 2),
-    (PERF_REPORT, "typo.json page.html", "typo.json: is no spinwire.perf/1", 2),
+    (PERF_REPORT, "empty page.html", "empty: no JSON", 2),
+    (PERF_REPORT, "typo.json page.html", "typo.json: is no spinwire.perf", 2),
     (DRAW, "--report nosuch.html", "nosuch.html: no such report"),
     (SOFTHCA, "./empty", "./empty: is a folder, or a file that may not be run"),
     # outputs that cannot be written
