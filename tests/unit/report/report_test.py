@@ -266,7 +266,8 @@ class Colours(unittest.TestCase):
 
     def test_every_part_stands_out_from_the_page(self):
         for theme, page_light in zip(self.themes(), (1.0, 0.0093)):
-            for cls in {*charts.PLACE_CLASS.values(), *charts.CAUSE_CLASS.values()} - {"s9"}:
+            for cls in {*charts.PLACE_CLASS.values(), *charts.CAUSE_CLASS.values(),
+                        *(f"q{i}" for i in range(8))} - {"s9"}:
                 light = sum(w * c for w, c in zip((.2126, .7152, .0722), linear(theme[cls])))
                 dim, bright = sorted((light, page_light))
                 self.assertGreater((bright + 0.05) / (dim + 0.05), 3, cls)

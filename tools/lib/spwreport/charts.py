@@ -25,9 +25,9 @@ def _time_ticks(scale):
     return [(v, svg.time_ns(v)) for v in scale.ticks()]
 
 
-def _names_at_ends(plot, ends, sample=False):
+def _names_at_ends(plot, ends):
     """Names beside the ends of lines: [(x, y, name, class)], moved apart where they would touch. Lines that end near
-    one another share a column of names. sample: a piece of the line stands before each name."""
+    one another share a column of names. A piece of the line before each name has its colour; the name is in ink."""
     columns = []
     for end in sorted(ends):
         if columns and end[0] - columns[-1][-1][0] < 70:
@@ -37,9 +37,8 @@ def _names_at_ends(plot, ends, sample=False):
     for column in columns:
         x = max(end[0] for end in column) + 10
         for (_, _, name, cls), y in zip(column, svg.spread([end[1] for end in column], 14, plot.y1 + 4, plot.y0 - 2)):
-            if sample:
-                plot.path([(x, y), (x + 22, y)], cls)
-            plot.text(x + (27 if sample else 0), y + 4, name, "start", f"end {cls}")
+            plot.path([(x, y), (x + 14, y)], cls)
+            plot.text(x + 18, y + 4, name, "start", "end")
 
 
 # ---- the knee curve ----------------------------------------------------------------------------------
@@ -97,7 +96,7 @@ def knee(width, steps, knee_step, floor, probes=()):
     plot = svg.Plot(width, 300 if narrow else 400, "Round trip against offered load",
                     "Percentiles of the round trip, from the intended send time, on a logarithmic scale. The table "
                     "below has the numbers.",
-                    left=64, right=16 if narrow else 74, top=26)
+                    left=64, right=16 if narrow else 84, top=26)
     values = [v for s in steps for p, _ in data.CURVES for v in [data.value(s, p)] if isinstance(v, (int, float))]
     band = 4 + 11 * len(data.CURVES)
     low, high = svg.decades([max(v, 10) for v in values + list(floor.values())] or [1e3, 1e6])
@@ -162,7 +161,7 @@ def spectra(width, title, lines):
     narrow = width < 600
     plot = svg.Plot(width, 320 if narrow else 380, title,
                     "Time against percentile, both logarithmic; one line a stage or load.",
-                    left=64, right=16 if narrow else 128, top=26, bottom=46)
+                    left=64, right=16 if narrow else 146, top=26, bottom=46)
     samples = max(line[4] for line in lines)
     reach = max([data.rank(p, samples) for line in lines for p in (line[2][-1][0], line[3] or 0)])
     values = [ns for line in lines for p, ns in line[2] if ns > 0 and p > 0]
@@ -301,7 +300,7 @@ def jitter(width, before, after):
             plot.mark(*points[-1], "diamond", f"{cls} small", f"{core}, {when}: longest {svg.time_ns(longest)}")
             ends.append((plot.x1, points[-1][1], f"{core}, {when}", f"{cls} {('', 'dash', 'dots')[n % 3]}"))
     if not narrow:
-        _names_at_ends(plot, ends, sample=True)
+        _names_at_ends(plot, ends)
     return plot.svg()
 
 
