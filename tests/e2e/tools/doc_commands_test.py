@@ -184,7 +184,14 @@ RULES = [
     (r"(mkdir .* && )?spinwire-doctor plan --peer .*", "needs a peer; e2e_doctor_plan_* have recorded ones"),
     (r"spinwire-doctor.*",
      "finds what this machine lacks, which the exit status says; e2e_doctor_* run it on recorded ones"),
+    (r"setpriv .*|systemd-run .*", "needs a user; e2e_rights_* start spinwire so"),
+    (r"cd .* && dpkg-buildpackage .*|buildah .*", "needs a build root; tests/packages makes packages and image"),
+    (r"from=.*|kubectl .*", "needs a cluster; tests/kubernetes checks what is applied"),
+    (r"export .*|unset .*|torchrun .*", "sets, or needs, another program's; ncclnet_* load the plugin so"),
 ]
+# What begins a command, and no line of what a program prints.
+COMMAND = re.compile(r"""^\s*\$?\s*(sudo|apt|apt-get|kubectl|buildah|podman|docker|setpriv|systemd-run|systemctl|export|cd|pip
+    |torchrun|mpirun|meson|ninja|git|python3|tools/\w+|unshare|modprobe|sysctl)\ """, re.M | re.X)
 
 
 def rule_for(command):
@@ -229,6 +236,13 @@ def test_known():
     check(len(found) > 8, f"only {len(found)} commands were found")
     unknown = [f"{where}: {command}" for where, command in found if rule_for(command) is None]
     check(not unknown, "no rule (RULES in this file) for:\n" + "\n".join(unknown))
+
+
+def test_no_command_hides():
+    """A command in a block of another kind would be run by nobody."""
+    hidden = [f"{block.where}: {match.group().strip()}" for block in blocks() if not block.commands
+              for match in COMMAND.finditer(block.text)]
+    check(not hidden, "commands belong into an sh block:\n" + "\n".join(hidden))
 
 
 def test_source_and_sink():
