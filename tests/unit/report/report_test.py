@@ -82,6 +82,8 @@ class Knee(unittest.TestCase):
             self.assertIn(part, text)
         self.assertNotIn("at the knee", text)
         self.assertNotIn("no knee", page.html(record([step(1e6, 2000), step(2e6, 2500)])))
+        text = page.html(record([step(1e6, 2000, lost=11), step(2e6, 2500, lost=90)]))
+        self.assertIn("<b>no knee</b><span>at nearly every load more than 0.1 % of the frames are missing", text)
 
 
 def leg(place, ns, **causes):
@@ -162,7 +164,9 @@ class Where(unittest.TestCase):
     def test_the_command_to_repeat_is_whole(self):
         """Named as it is installed, with the folder that the report is in."""
         got = self.both()
-        self.assertIn("tools/run --out '/tmp/a b' --explain 3:7", html.unescape(page.html(record([got]), "/tmp/a b")))
+        text = page.html(record([got]), "/tmp/a b")
+        self.assertIn("tools/run --out '/tmp/a b' --explain 3:7", html.unescape(re.sub(r"<[^>]*>", "", text)))
+        self.assertIn("<span class=whole>--explain</span>", text)  # not broken at its dashes on a phone
         with unittest.mock.patch("spwlab.INSTALLED", True):
             last = advice.lines(record([got]), [got], None, "/tmp/x")[-1]
         self.assertIn(": spinwire-run --out /tmp/x --explain 3:7", last)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One self-contained HTML page from a record: no script, nothing fetched."""
 import os
+import re
 
 import spwjoin
 from spwreport import advice, charts, data, svg, where
@@ -72,6 +73,8 @@ def _tiles(record, good, knee):
                       f"frames/s at the knee{which}: p99 within 3 times its best, at most 0.1 % missing"))
     elif data.fall(good):
         tiles.append(("no knee", "p99 is not monotone over the load: the machine was busy"))
+    elif len(good) > 1:
+        tiles.append(("no knee", "at nearly every load more than 0.1 % of the frames are missing"))
     at = knee or min(good, key=lambda s: data.missing(s["gen"]), default=None)
     where = "at the knee" if knee else f"at {load_name(at)} frames/s" if at else ""
     for point, name in data.CURVES if at else []:
@@ -131,9 +134,10 @@ def _faults(record):
     return '<ul class="faults">' + "".join(f"<li>{esc(f)}</li>" for f in faults) + "</ul>" if faults else ""
 
 
-def _advice(record, good, knee, folder):
-    rows = advice.lines(record, good, knee, folder)
-    return "<h2>What to do</h2><ol>" + "".join(f"<li>{esc(row)}</li>" for row in rows) + "</ol>" if rows else ""
+def to_do(rows):
+    """A list of advice. An option of a command is not broken at its dashes."""
+    items = (re.sub(r"(^|\s)(--?\w[^\s:,;]*)", r"\1<span class=whole>\2</span>", esc(row)) for row in rows)
+    return "<h2>What to do</h2><ol>" + "".join(f"<li>{item}</li>" for item in items) + "</ol>" if rows else ""
 
 
 # ---- sections ------------------------------------------------------------------------------------------
@@ -446,7 +450,7 @@ def html(record, folder=""):
     body = [f"<h1>spinwire: {esc(record['title'].lower())}</h1><p class=sub>{_nics(record)}{esc(record['begun'])} · "
             f"{esc(frames)} · "
             f"{esc(dict(record['machine']).get('processor', ''))}</p>", _faults(record), _tiles(record, good, knee),
-            _advice(record, good, knee, folder)]
+            to_do(advice.lines(record, good, knee, folder))]
     if good:
         body.append(f"<p>{_balance(good)}{_late(good)}{_floor_text(floor)}</p>")
         body += [_knee_section(good, knee, floor, (record["carries"] or {}).get("probes", [])), _where_section(good),

@@ -245,7 +245,7 @@ def html(record):
                         for i, r in enumerate(record["rails"])])
     body = [f"<h1>{esc(title)}</h1><p class=sub>{esc(end('here', record['here']))} · "
             f"{esc(end('there', record['there']))}</p>", faults(record), headline(record),
-            "<h2>What to do</h2><ol>" + "".join(f"<li>{esc(row)}</li>" for row in advice(record)) + "</ol>",
+            page.to_do(advice(record)),
             "<h2>Rails</h2>", rails,
             figure("Bandwidth over size", "Gb/s", lines_of(record, False, lambda r: r["gbps"]),
                    lambda v: f"{svg.short(v)} Gb/s"),
