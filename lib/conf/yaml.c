@@ -249,8 +249,10 @@ static int root_load(struct walk *w)
 	int rc;
 
 	if (!root)
-		return spw_err(EINVAL, "%s:1:1: the file is empty; see config/ for examples",
-			       w->conf->file);
+		return spw_err(
+			EINVAL,
+			"%s:1:1: the file is empty; examples are in config/ and share/doc/spinwire",
+			w->conf->file);
 	rc = mapping_expect(w, root);
 	if (rc)
 		return rc;

@@ -190,8 +190,8 @@ RULES = [
     (r"export .*|unset .*|torchrun .*", "sets, or needs, another program's; ncclnet_* load the plugin so"),
 ]
 # What begins a command, and no line of what a program prints.
-COMMAND = re.compile(r"""^\s*\$?\s*(sudo|apt|apt-get|kubectl|buildah|podman|docker|setpriv|systemd-run|systemctl|export|cd|pip
-    |torchrun|mpirun|meson|ninja|git|python3|tools/\w+|unshare|modprobe|sysctl)\ """, re.M | re.X)
+COMMAND = re.compile(r"""^\s*\$?\s*(sudo|apt|apt-get|kubectl|buildah|podman|docker|setpriv|systemd-run|systemctl
+    |export|cd|pip|torchrun|mpirun|meson|ninja|git|python3|tools/\w+|unshare|modprobe|sysctl)\ """, re.M | re.X)
 
 
 def rule_for(command):
