@@ -15,8 +15,10 @@ def step(threads=(), slow=3, cause="handler_slow"):
     by = [{"cause": "beyond_sender", "frames": slow}] if slow else []
     return {"offered_fps": 5e3, "threads": list(threads),
             "gen": {"sent": 100, "echoed": 100, "lost": 0, "unsent": 0, "intended": 100, "round_trip": POINTS,
+                    "corrupted": 0, "ports": [{"missed": 0}],
                     "causes": {"threshold_ns": 100000, "by": by}},
-            "spinwire": {"ledger": {"received": 100, "residual": 0},
+            "spinwire": {"ledger": {"received": 100, "missed": 0, "residual": 0, "consumed": 0, "bad": {"checksum": 0},
+                                    "dropped": {"tx_full": 0}},
                          "latency": [{"stage": "polled_sent", "count": 100, **POINTS}]},
             "where": {"frames": slow, "whole_ns": 1e6, "by": [{"place": "start_end", "cause": cause, "ns": 1e6}],
                       "worst": [{"flow": 3, "seq": 77}] if slow else []}}
@@ -58,6 +60,13 @@ class Because(unittest.TestCase):
 
 
 class Lines(unittest.TestCase):
+    def test_lost_frames_have_a_place(self):
+        one = step()
+        one["gen"].update(echoed=90, lost=10, ports=[{"missed": 4}, {"missed": None}])
+        one["spinwire"]["ledger"].update(missed=None, dropped={"tx_full": 3, "late": 0})
+        self.assertIn("lost       3 dropped by spinwire (tx_full), 4 missed by the source's port, 3 counted by neither "
+                      "port", lines(one))
+
     def test_all(self):
         log = "".join(f"spinwire: advice: {code}: x\n" for code in ("cores-shared", "hugepages-none", "cores-shared"))
         self.assertEqual(lines(step([thread(1000, 0)]), log=log), [

@@ -72,6 +72,19 @@ def _slow(record, step, cores):
             _line("because", because(record, step, cores))]
 
 
+def lost(step):
+    """Where frames that did not come back went, by the counts of both ports and of spinwire; the rest was in neither."""
+    gen, ledger = step["gen"], step["spinwire"]["ledger"]
+    found = {"missed by spinwire's port": ledger["missed"] or 0,
+             **{f"dropped by spinwire ({name})": cnt for name, cnt in ledger["dropped"].items()},
+             **{f"bad for the handler ({name})": cnt for name, cnt in ledger["bad"].items()},
+             "consumed by the handler": ledger["consumed"],
+             "missed by the source's port": sum(port["missed"] or 0 for port in gen["ports"]),
+             "corrupted": gen["corrupted"]}
+    found["counted by neither port"] = gen["lost"] - sum(found.values())
+    return ", ".join(f"{cnt} {place}" for place, cnt in found.items() if cnt > 0)
+
+
 def advised(log):
     """Codes of the doctor in a program's log: what on this machine costs latency."""
     return list(dict.fromkeys(re.findall(r"advice: ([a-z-]+): ", log)))
@@ -82,6 +95,8 @@ def lines(record, step, cores, log, next_explain):
     gen, ledger = step["gen"], step["spinwire"]["ledger"]
     yield _line("frames", f"sent {gen['sent']} = echoed {gen['echoed']} + lost {gen['lost']}; unsent {gen['unsent']}; "
                 f"spinwire received {ledger['received']}, residual {ledger['residual']}")
+    if gen["lost"]:
+        yield _line("lost", lost(step))
     if gen["echoed"]:
         yield _line("round trip", f"{_points(gen['round_trip'])}, at {svg.rate(step['offered_fps'])} frames/s")
     if _own(step):
