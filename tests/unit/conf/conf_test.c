@@ -61,7 +61,7 @@ static void a_whole_file_is_read(void **state)
 		"    lcores: [2, 3]\n"
 		"    ring: 1024\n"
 		"    profile: throughput\n"
-		"  - { spec: 'null:', lcores: 5 }\n"
+		"  - { spec: 'null:', lcores: 5, handler: './syn.so:port=443' }\n"
 		"executor: { kind: cpu, handler: ./my.so, batches: 256, cores: [8-9, 10], "
 		"beat-timeout: 2.5s }\n"
 		"memory: { kind: host, slots: 0x400, slot-size: 9KiB }\n"
@@ -81,6 +81,8 @@ static void a_whole_file_is_read(void **state)
 	assert_int_equal(conf.port[1].queues, 1);
 	assert_int_equal(conf.port[1].lcores.core[0], 5);
 	assert_int_equal(conf.port[1].profile, SPW_CONF_LATENCY);
+	assert_string_equal(conf.port[0].handler, "");
+	assert_string_equal(conf.port[1].handler, "./syn.so:port=443");
 	assert_int_equal(conf.executor.kind, SPW_EXEC_CPU);
 	assert_string_equal(conf.executor.handler, "./my.so");
 	assert_int_equal(conf.executor.batches, 256);
