@@ -34,8 +34,8 @@
  *   --handler ./syn.so:port=443
  *          │ defaults, arguments, init: once, at set-up
  *          ▼
- *       initial ─┬─copy─> block of ring 0 ── body: spw_count ─┬─sum─> text, JSON, telemetry,
- * exporter └─copy─> block of ring 1 ── body: spw_count ─┘ at the end fini(initial + the sums)
+ *       initial ─┬─copy─> block of ring 0 ── body: spw_count ─┬─sum─> text, JSON, telemetry
+ *                └─copy─> block of ring 1 ── body: spw_count ─┘       at the end fini
  *
  * A handler without a state pays nothing for this. Order: on the host a block has one writer, its
  * ring's executor, and spw_count is a relaxed store; on the device the warps of all units of the
