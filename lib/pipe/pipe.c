@@ -342,7 +342,7 @@ uint16_t spw_pipe_turn_again(struct spw_pipe *pipe)
 }
 
 /* The same for draining. */
-void pipe_turn_drain(struct spw_pipe *pipe)
+void pipe_drain_turn(struct spw_pipe *pipe)
 {
 	const unsigned int flags = pipe->turn_flags | (pipe->flags & SPW_PIPE_FLIGHT);
 	const int settled = pipe_settle(flags, pipe);
@@ -420,7 +420,7 @@ void spw_pipe_end(struct spw_pipe *pipe)
 
 	while (pipe->ring->retired_seq != pipe->ring->head_seq &&
 	       spw_tsc_now() - drain_start < pipe->drain_tsc)
-		pipe_turn_drain(pipe);
+		pipe_drain_turn(pipe);
 	spw_pipe_slow_judge(pipe, true);
 	pipe_flight_state(pipe, true);
 	spw_rec_end(&pipe->rec);

@@ -101,7 +101,7 @@ static SPW_COLD uint16_t pipe_turn_change(struct spw_pipe *pipe)
 		backend_change(pipe, asked);
 		return 0;
 	}
-	pipe_turn_drain(pipe);
+	pipe_drain_turn(pipe);
 	if (spw_tsc_now() - pipe->change_tsc > pipe->drain_tsc)
 		variant_set(pipe); /* the backend stays, and all that is known of its batches */
 	return 0;

@@ -52,7 +52,7 @@ struct pipe_variant {
 
 /* pipe.c. Purpose: a turn while draining: settles batches, polls and pushes nothing. Thread: owner.
  */
-void pipe_turn_drain(struct spw_pipe *pipe) SPW_COLD;
+void pipe_drain_turn(struct spw_pipe *pipe) SPW_COLD;
 
 /* pipe.c. Returns: the variant with exactly these flags; NULL: the loop has none.
  * Thread: setup, owner. */
