@@ -93,7 +93,7 @@ def test_memory():
 def test_quota():
     """A tenth of a core: the loop is stopped in most periods, which the summary says; without a quota there is no such
     line."""
-    args = ["--port", "null:rate=10k", "--executor", "inline", "--seconds", "2"]
+    args = ["--port", "null:rate=10k", "--executor", "inline", "--full", "--seconds", "2"]
     with group("cpu", {"cpu.cfs_quota_us": "10000"}, {"cpu.max": "10000 100000"}) as under:
         with Run(args, under=under) as run:
             summary, text = run.finish(seconds=30), run.output()
