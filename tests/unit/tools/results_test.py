@@ -61,7 +61,8 @@ class Results(unittest.TestCase):
 
     def test_hdr_refuses(self):
         self.assertEqual(list(results.hdr(self.file(LOG))), [])
-        for line in ("nonsense", "\xff", "1.0,1.0,1.0,AAAA", "Tag=x,1.0,1.0", "1.0,1.0,1.0,HISTFA==", "a,b,c,d", "1,1,1,*"):
+        for line in ("nonsense", "\xff", "1.0,1.0,1.0,AAAA", "Tag=x,1.0,1.0", "1.0,1.0,1.0,HISTFA==", "a,b,c,d",
+                     "1,1,1,*"):
             with self.assertRaisesRegex(ValueError, "file: line 3: "):
                 list(results.hdr(self.file(LOG + line + "\n")))
 
