@@ -166,12 +166,11 @@ static int check_roles(const struct spw_peer_conf *conf)
 	return 0;
 }
 
-/* On an error *conf_out holds no secret. */
-int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out)
+/* All but the secret, which is a file. */
+static int conf_read(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out)
 {
 	const char *listen = spw_port_spec_find(spec, "listen"),
 		   *op = spw_port_spec_find(spec, "op");
-	const char *secret = spw_port_spec_find(spec, "secret");
 	int rc = 0;
 
 	memset(conf_out, 0, sizeof(*conf_out));
@@ -185,7 +184,22 @@ int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *
 	if (!rc && listen)
 		rc = spw_oob_addr_parse(listen, &conf_out->listen_addr);
 	rc = rc ? rc : parse_numbers(spec, conf_out);
-	rc = rc ? rc : check_roles(conf_out);
+	return rc ? rc : check_roles(conf_out);
+}
+
+int spw_peer_conf_check(const struct spw_port_spec *spec)
+{
+	struct spw_peer_conf conf;
+
+	return conf_read(spec, &conf);
+}
+
+/* On an error *conf_out holds no secret. */
+int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out)
+{
+	const char *secret = spw_port_spec_find(spec, "secret");
+	int rc = conf_read(spec, conf_out);
+
 	if (!rc && secret)
 		rc = spw_oob_secret_read(secret, &conf_out->secret);
 	return rc;

@@ -61,6 +61,11 @@ struct spw_peer_conf {
  * Errors: -EINVAL, -ERANGE with the key; those of spw_oob_secret_read. */
 int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out);
 
+/* Purpose: the same without the secret, for what is refused before anything starts.
+ * Thread: any.
+ * Errors: -EINVAL, -ERANGE with the key. */
+int spw_peer_conf_check(const struct spw_port_spec *spec);
+
 /* Returns: true if this address may connect, by the prefixes of peers=. A secret, if there is one,
  * must be proved besides.
  * Thread: any. */

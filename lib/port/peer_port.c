@@ -16,8 +16,25 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rdma/spw_rdma_flow.h"
 #include "base/spw_err.h"
 #include "port/peer_loop.h"
+
+int port_rdma_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
+{
+	const char *mode = spw_port_spec_find(spec, "mode");
+	struct rdma_flow_conf flow;
+
+	need_out->caps = rdma_caps(spec);
+	if (!spec->device[0])
+		return spw_err(EINVAL, "no device: use %s:mlx5_0,mode=eth (ibv_devices lists them)",
+			       spec->driver);
+	if (!mode || !strcmp(mode, "eth"))
+		return rdma_flow_parse(spec, &flow);
+	if (!strcmp(mode, "rc"))
+		return spw_peer_conf_check(spec);
+	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
+}
 
 int port_peers_parse(const struct spw_port_spec *spec, const struct spw_port_keys *const *sets,
 		     struct port_peers *pp)

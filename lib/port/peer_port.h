@@ -32,6 +32,11 @@ struct port_peers {
 			"the first of RoCE v2, IPv4 before IPv6", 0, 0                   \
 	}
 
+/* Purpose: spw_port_driver.need of the drivers of RDMA devices: refuses what can be refused without
+ *          the device. mode=eth needs CAP_NET_RAW, for as long as the port is open; mode=rc
+ * nothing. Thread:  setup Errors:  -EINVAL, -ERANGE with a text. */
+int port_rdma_need(const struct spw_port_spec *spec, struct spw_port_need *need_out);
+
 /* Purpose: reads the keys of a specification: the sets of the driver, that of lib/peer included.
  * Thread:  setup
  * Errors:  -EINVAL, -ERANGE with a text. */

@@ -84,13 +84,15 @@ const char *spw_port_err_name(enum spw_port_err err)
 int spw_port_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	const struct spw_port_driver *driver = port_driver_find(spec->driver);
-
-	int rc;
+	int rc = 0;
 
 	memset(need_out, 0, sizeof(*need_out));
-	if (!driver || !driver->need)
+	if (!driver)
 		return 0;
-	rc = driver->need(spec, need_out);
+	if (!driver->more_keys)
+		rc = spw_port_spec_check_keys(spec, driver->keys);
+	if (!rc && driver->need)
+		rc = driver->need(spec, need_out);
 	return rc ? spw_err_ctx(rc, "port '%.200s'", spec->text) : 0;
 }
 

@@ -194,6 +194,7 @@ struct spw_port_driver {
 	const char *name;
 	const char *about; /* where its frames come from, one clause for spinwire-ports(7) */
 	const struct spw_port_keys *const *keys; /* that it takes; NULL ends them */
+	bool more_keys; /* it takes others too: those of a PMD, or of the port behind it */
 	int (*need)(const struct spw_port_spec *spec,
 		    struct spw_port_need *need_out); /* NULL: none */
 	int (*open)(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,

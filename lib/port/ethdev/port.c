@@ -313,6 +313,7 @@ const struct spw_port_driver port_ethdev_driver = {
 		 "device by the name of its PMD, as ethdev:net_memif0,role=server,socket=PATH. "
 		 "Keys that are not below are the PMD's",
 	.keys = (const struct spw_port_keys *const[]){&ethdev_keys, NULL},
+	.more_keys = true,
 	.need = ethdev_need,
 	.open = ethdev_open,
 	.region_attach = ethdev_region_attach,

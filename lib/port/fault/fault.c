@@ -420,6 +420,7 @@ const struct spw_port_driver port_fault_driver = {
 		 "fault:null,rate=100k,fault_do=rx_hold. Keys that are not below are those of "
 		 "the port behind it",
 	.keys = fault_sets,
+	.more_keys = true,
 	.need = fault_need,
 	.open = fault_open,
 	.region_attach = fault_region_attach,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "port/peer_port.h"
 #include "port/mlx5/eth/eth.h"
 #include "port/mlx5/rc/rc.h"
 
@@ -25,13 +26,6 @@ static int mlx5_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
-/* mode=eth: CAP_NET_RAW, for as long as the port is open; mode=rc: nothing. */
-static int mlx5_need(const struct spw_port_spec *spec, struct spw_port_need *need)
-{
-	need->caps = rdma_caps(spec);
-	return 0;
-}
-
 static const struct spw_port_keys *const mlx5_sets[] = {&mlx5_eth_keys, &rdma_flow_keys,
 							&mlx5_rc_keys, &spw_peer_keys, NULL};
 
@@ -40,6 +34,6 @@ const struct spw_port_driver port_mlx5_driver = {
 	.about = "a ConnectX or BlueField NIC by direct verbs, as mlx5:mlx5_0 (ibv_devices lists "
 		 "them)",
 	.keys = mlx5_sets,
-	.need = mlx5_need,
+	.need = port_rdma_need,
 	.open = mlx5_open,
 };

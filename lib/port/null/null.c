@@ -227,7 +227,7 @@ static const struct spw_port_key null_key[] = {
 static const struct spw_port_keys null_keys = {NULL, null_key, SPW_ARRAY_CNT(null_key)};
 static const struct spw_port_keys *const null_sets[] = {&null_keys, NULL};
 
-/* Keys that exclude each other are found here, at open, and not only when a queue is set up. */
+/* Keys that exclude each other are found here, and not only when a queue is set up. */
 static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
 {
 	const char *pattern = spw_port_spec_find(spec, "pattern");
@@ -256,6 +256,13 @@ static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
 		rc = spw_err(EINVAL, "bad=checksum needs pattern=crc: other frames have no "
 				     "checksum to be wrong");
 	return rc;
+}
+
+static int null_need(const struct spw_port_spec *spec, struct spw_port_need *need SPW_UNUSED)
+{
+	struct null_port np = {.queue = NULL};
+
+	return null_parse(spec, &np);
 }
 
 static void null_close(struct spw_port *port)
@@ -443,6 +450,7 @@ const struct spw_port_driver port_null_driver = {
 	.about = "a synthetic source and sink, for a machine without a NIC, as "
 		 "null:rate=100k",
 	.keys = null_sets,
+	.need = null_need,
 	.open = null_open,
 	.queue_setup = null_queue_setup,
 	.start = null_start,

@@ -432,6 +432,7 @@ const struct spw_port_driver port_rails_driver = {
 		 "rails:mlx5:mlx5_0,mode=eth+mlx5:mlx5_1,mode=eth. Each is a whole specification "
 		 "with its own keys, and has no + in it",
 	.keys = rails_sets,
+	.more_keys = true,
 	.need = rails_need,
 	.open = rails_open,
 	.region_attach = rails_region_attach,

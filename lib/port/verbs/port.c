@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "port/peer_port.h"
 #include "peer/spw_peer_conf.h"
 #include "port/port.h"
 #include "port/verbs/verbs.h"
@@ -30,13 +31,6 @@ static int verbs_open(const struct spw_port_spec *spec, uint16_t index, uint16_t
 	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
-/* mode=eth: CAP_NET_RAW, for as long as the port is open; mode=rc: nothing. */
-static int verbs_need(const struct spw_port_spec *spec, struct spw_port_need *need)
-{
-	need->caps = rdma_caps(spec);
-	return 0;
-}
-
 static const struct spw_port_keys *const verbs_sets[] = {&verbs_eth_keys, &rdma_flow_keys,
 							 &verbs_rc_keys, &spw_peer_keys, NULL};
 
@@ -44,6 +38,6 @@ const struct spw_port_driver port_verbs_driver = {
 	.name = "verbs",
 	.about = "any RDMA device by plain verbs, as verbs:rxe0 (ibv_devices lists them)",
 	.keys = verbs_sets,
-	.need = verbs_need,
+	.need = port_rdma_need,
 	.open = verbs_open,
 };

@@ -231,6 +231,11 @@ CASES = [
     # ports
     (SPINWIRE, "--port null,size=64", "did you mean null:size=64"),
     (SPINWIRE, "--port ethdev:net_\u00fc0", "port 'ethdev:net_\u00fc0', character 12: not a printable ASCII"),
+    (SPINWIRE, "--port null:seize=64", "key 'seize' is not known; it takes size=BYTES"),
+    (SPINWIRE, "--port null:size=0", "size=0 is not in 46 .. 65535"),
+    (SPINWIRE, "--port null:rate=10Mbps", "rate=10Mbps is no number (suffixes: k, M, G)"),
+    (SPINWIRE, "--port fault:null,sise=64,fault_do=tx_spin", "key 'sise' is not known"),
+    (GEN, "--port null:seize=64", "key 'seize' is not known"),
     (SPINWIRE, "--port rails:null", "1 rail: use rails:PORT+PORT"),
     (GEN, "--port mlx5_0", "did you mean mlx5:mlx5_0"),
     # files that are not there, a folder, empty, or no text of the kind
@@ -281,6 +286,16 @@ CASES = [
 ]
 
 
+if "mlx5" in spwlab.help_of("spinwire"):
+    CASES += [
+        (SPINWIRE, "--port mlx5:", "no device: use mlx5:mlx5_0,mode=eth (ibv_devices lists them)"),
+        (SPINWIRE, "--port mlx5:mlx5_0,mode=eht", "mode=eht is not known: use mode=eth or mode=rc"),
+        (SPINWIRE, "--port mlx5:mlx5_0,udp=99999", "udp=99999 is no number in 1 .. 65535"),
+        (SPINWIRE, "--port mlx5:mlx5_0,mode=rc", "mode=rc needs listen=ADDR:PORT or connect=ADDR:PORT"),
+        (GEN, "--port verbs:rxe0,mode=rc,listen=10.0.0.1,peers=0.0.0.0/0",
+         "'10.0.0.1' is no address: use 10.0.0.1:7000"),
+        (SPINWIRE, "--port rails:mlx5:a,mode=eht+mlx5:b", "mode=eht is not known"),
+    ]
 FILES = {"empty": b"", "binary": b"\0\1\2", "run.toml": b"[run]\nseconds = 1\n",
          "typo.json": b'{\n "ports": [{"spec": "null"}],\n "executor": {"knid": "cpu"}\n}\n',
          "comma.json": b'{\n "ports": [{"spec": "null"}]\n "run": {"seconds": 1}\n}\n'}
