@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -91,4 +92,24 @@ void app_print_start(void)
 
 	sieve_put(&stdout, &out, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
 	sieve_put(&stderr, &err, _IONBF);
+}
+
+static bool print_has_colour(void)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(STDERR_FILENO) && !(no && no[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+/* Colours go to the descriptor: the stream has no buffer, and lets none through. */
+void app_print_tag(const char *program, const char *sgr, const char *tag)
+{
+	bool colour = tag[0] && print_has_colour();
+
+	fprintf(stderr, "%s: ", program);
+	if (colour)
+		dprintf(STDERR_FILENO, "\033[%sm", sgr);
+	fputs(tag, stderr);
+	if (colour)
+		dprintf(STDERR_FILENO, "\033[0m");
 }

@@ -15,6 +15,13 @@
  */
 void app_print_start(void);
 
+/* Purpose: prints on stderr "PROGRAM: TAG", the tag in a colour where stderr is a terminal that has
+ *   colours, unless NO_COLOR (no-color.org) is set. The rest of the line is the caller's.
+ * Shape: sgr is a parameter of ECMA-48's SGR: "1;31" is bold red.
+ * Thread: any; calls never overlap.
+ */
+void app_print_tag(const char *program, const char *sgr, const char *tag);
+
 /* Purpose: a stream of the same kind for the one report that goes to fd.
  * Owner: the program, until it ends.
  * Returns: NULL if memory ran out.

@@ -18,7 +18,8 @@
 /* Errors that the user's words cause are APP_USAGE; all others are the machine's. */
 int app_complain(const char *program, int rc)
 {
-	fprintf(stderr, "%s: error: %s\n", program, spw_err_text());
+	app_print_tag(program, "1;31", "error: ");
+	fprintf(stderr, "%s\n", spw_err_text());
 	return rc == -EINVAL || rc == -ENOENT || rc == -ERANGE || rc == -EPROTO ? APP_USAGE
 										: APP_MACHINE;
 }
@@ -60,17 +61,20 @@ void app_program_quiet(void)
 
 static void app_log_line(enum spw_log_level level, const char *text, void *program)
 {
-	static const char *const tag[] = {[SPW_LOG_INFO] = "",
-					  [SPW_LOG_ADVICE] = "advice: ",
-					  [SPW_LOG_WARN] = "warning: ",
-					  [SPW_LOG_ERROR] = "error: "};
+	static const struct {
+		const char *sgr, *tag;
+	} tag[] = {[SPW_LOG_INFO] = {"", ""},
+		   [SPW_LOG_ADVICE] = {"36", "advice: "},
+		   [SPW_LOG_WARN] = {"33", "warning: "},
+		   [SPW_LOG_ERROR] = {"1;31", "error: "}};
 
 	if (level == SPW_LOG_ADVICE)
 		advice_note(text);
 	if ((level == SPW_LOG_ADVICE && advice.held) || level < log_lowest)
 		return;
 	app_life_clear();
-	fprintf(stderr, "%s: %s%s\n", (const char *)program, tag[level], text);
+	app_print_tag(program, tag[level].sgr, tag[level].tag);
+	fprintf(stderr, "%s\n", text);
 }
 
 void app_program_start(const char *program)

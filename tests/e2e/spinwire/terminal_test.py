@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nothing that a program prints steers the terminal, whatever names and files it was given."""
 import os
+import pty
 import re
 import subprocess
 
@@ -44,6 +45,27 @@ def test_programs():
         check(status != 0, f"{command}: status 0: {output}")
         named += "\\u001b]0;owned\\u0007" in output
     check(named > len(commands) / 2, f"only {named} of {len(commands)} messages have the name that was given")
+
+
+def seen(env):
+    """What a terminal gets of an error."""
+    own, other = pty.openpty()
+    with subprocess.Popen([spwtest.SPINWIRE, "--", "--port", "nosuch"], stdin=subprocess.DEVNULL, stdout=other,
+                          stderr=other, env={**os.environ, **env}) as process:
+        equal(process.wait(60), 1, "status")
+    os.close(other)
+    text = os.read(own, 65536).decode()
+    os.close(own)
+    check("character 1: the driver is not known" in text, text)
+    return text
+
+
+def test_colour():
+    """The word error is in colour on a terminal that has colours, and nowhere else; NO_COLOR is heeded."""
+    check("spinwire: \x1b[1;31merror: \x1b[0m--port" in seen({"TERM": "xterm", "NO_COLOR": ""}), "no colour")
+    for env in ({"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb", "NO_COLOR": ""}):
+        check("spinwire: error: --port" in seen(env), f"colour with {env}")
+    check("spinwire: error: --port" in run(spwtest.SPINWIRE, "--", "--port", "nosuch")[1], "colour in a pipe")
 
 
 def test_machines():
