@@ -313,7 +313,7 @@ def options_of(name):
 def has_mlx5():
     """Whether spinwire was built with its mlx5 port and the software ConnectX is there."""
     return (os.path.exists(softhca_lib())
-            and "mlx5" in help_of("spinwire").rpartition("port drivers:")[2].partition("\n")[0])
+            and re.search(r"^port drivers\b.*: .*\bmlx5\b", help_of("spinwire"), re.M) is not None)
 
 
 def choose_path(args, folder):
