@@ -303,7 +303,7 @@ def test_main_job_brief():
     for lead in ("frames", "round trip", "spinwire", "slow", "next"):
         check(re.search(rf"^{lead} +\S", out, re.M), f"no line {lead}:\n{out}")
     equal(bool(re.search(r"^because +\S", out, re.M)), any(row["frames"] for row in gen["causes"]["by"]), out)
-    check(spwlab.has_mlx5() or not DOCTOR or spwtest.SANITIZED, "a build with rdma-core, but its mlx5 port is not found")
+    check(spwlab.has_mlx5() or not DOCTOR or spwtest.SANITIZED, "built with rdma-core, and its mlx5 port is not found")
     equal("few cores: " in out, spwlab.Cores(nics=spwlab.has_mlx5()).few(), out)
     check(record["steps"][0]["threads"], "no thread was watched")
 
