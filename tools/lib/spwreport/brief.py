@@ -73,7 +73,7 @@ def _slow(record, step, cores):
 
 
 def lost(step):
-    """Where frames that did not come back went, by the counts of both ports and of spinwire; the rest was in neither."""
+    """Where frames that did not come back went, by the counts of both ports and of spinwire; the rest was in none."""
     gen, ledger = step["gen"], step["spinwire"]["ledger"]
     found = {"missed by spinwire's port": ledger["missed"] or 0,
              **{f"dropped by spinwire ({name})": cnt for name, cnt in ledger["dropped"].items()},
