@@ -39,5 +39,15 @@ class Rights(unittest.TestCase):
         self.assertNotIn("\n", text)
 
 
+class Drivers(unittest.TestCase):
+    def test_mlx5_is_found_in_the_list_of_drivers_alone(self):
+        for text, has in (("port drivers (man spinwire-ports): ethdev, mlx5, null\n", True),
+                          ("port drivers (man spinwire-ports): ethdev, null\nexample: --port mlx5:mlx5_0\n", False),
+                          ("port drivers: ethdev, mlx5x\n", False), ("", False)):
+            with mock.patch.object(spwlab, "help_of", lambda _, text=text: text), \
+                    mock.patch.object(spwlab, "softhca_lib", lambda: __file__):
+                self.assertEqual(spwlab.has_mlx5(), has, text)
+
+
 if __name__ == "__main__":
     unittest.main()
