@@ -176,7 +176,7 @@ def stopped_for_a_moment(world):
 
 def stop_under_way(server, client):
     """Stops the client while the server's NIC has sent it something. Where all was acknowledged, and the server waits
-    for a grant, nothing is lost by the stop: the connection lives on, as it does with a NIC that no process can stop."""
+    for a grant, nothing is lost by the stop, and the connection lives on."""
     for _ in range(10):
         client.signal(signal.SIGSTOP)
         with contextlib.suppress(peers.Failed):
