@@ -9,6 +9,7 @@
 #define SPW_BENCH_H
 
 #include "base/spw_types.h"
+#include "opt/spw_opt.h"
 
 struct spw_bench_row {
 	char name[72];           /* the case: what was done, "persistent 1500 B" */
@@ -19,6 +20,7 @@ struct spw_bench_row {
 };
 
 struct spw_bench_out {
+	const char *what; /* the benchmark measures, one line */
 	struct spw_bench_row *row;
 	size_t row_cnt, row_max;
 	char machine[256]; /* a benchmark may add to what main.c wrote: "; NVIDIA H100" */
@@ -34,6 +36,17 @@ void spw_bench_add(struct spw_bench_out *out, const char *name, const char *metr
  * Thread:  main. */
 void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *metric,
 		    const char *unit, double value);
+
+/* The field of an option in the benchmark's struct. */
+#define SPW_BENCH_FIELD(type, name) \
+	.offset = offsetof(type, name), .bytes = sizeof(((type *)0)->name)
+
+/* Purpose: defaults, then the command line, into take->base. argv[0] is the benchmark's name.
+ * Returns: SPW_BENCH_RUN; else it has printed an answer or an error: the exit status.
+ * Thread:  main. */
+#define SPW_BENCH_RUN (-1)
+int spw_bench_args(const struct spw_bench_out *out, const struct spw_opt *opt, uint32_t cnt,
+		   int argc, char **argv, const struct spw_opt_take *take);
 
 /* Each returns a program's exit status: 0 good, 1 usage, 2 the machine cannot do it, 3 the run is
  * invalid. Unless 0, a message has been printed to stderr. argv[0] is the benchmark's name. */

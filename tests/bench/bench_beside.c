@@ -11,7 +11,6 @@
  * a round.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +58,8 @@ struct beside {
 	struct gemm gemm;
 	struct spw_hist trips; /* ticks, of the running slice */
 	uint64_t sum[PLACES];
-	uint32_t rounds, slice_ms;
-	double limit_us;
+	uint32_t rounds;
+	uint64_t slice_ns, limit_ns;
 	struct cell cell[CTAS_CNT][LOAD_CNT];
 };
 
@@ -143,7 +142,7 @@ static int measure(struct beside *b, struct spw_exec *exec, enum load load, stru
 	memset(&b->trips, 0, sizeof(b->trips));
 	begin = spw_tsc_now();
 	done = gemm_done(&b->gemm);
-	rc = rc ? rc : run_for(b, exec, b->slice_ms, trips);
+	rc = rc ? rc : run_for(b, exec, (uint32_t)(b->slice_ns / 1000000), trips);
 	c->tflops[round] = (double)(gemm_done(&b->gemm) - done) * gemm_tflop() * 1e9 /
 			   (double)spw_tsc_to_ns(&b->tsc, spw_tsc_now() - begin);
 	c->watts[round] = watts_now();
@@ -248,13 +247,15 @@ static void add_least(struct beside *b, struct spw_bench_out *out)
 	char name[72];
 
 	for (uint32_t k = 1; k < CTAS_CNT; k++) {
-		if (b->cell[k][LOAD_BOTH].us[HUNDREDTH][b->rounds / 2] > b->limit_us)
+		if (b->cell[k][LOAD_BOTH].us[HUNDREDTH][b->rounds / 2] > (double)b->limit_ns / 1000)
 			continue;
-		snprintf(name, sizeof(name), "least that keep p99 at %g us", b->limit_us);
+		snprintf(name, sizeof(name), "least that keep p99 at %g us",
+			 (double)b->limit_ns / 1000);
 		spw_bench_add1(out, name, "CTAs", "", ctas[k]);
 		return;
 	}
-	fprintf(stderr, "spinwire-bench: beside: no setting keeps p99 at %g us\n", b->limit_us);
+	fprintf(stderr, "spinwire-bench: beside: no setting keeps p99 at %g us\n",
+		(double)b->limit_ns / 1000);
 }
 
 static void report(struct beside *b, struct spw_bench_out *out)
@@ -291,18 +292,6 @@ static int open_all(struct beside *b)
 	return spw_handler_open("sum", &b->handler);
 }
 
-static int usage(int status)
-{
-	fprintf(status ? stderr : stdout,
-		"usage: spinwire-bench [--json FILE] beside [--rounds N] [--slice-ms N] "
-		"[--limit-us N]\n"
-		"  --rounds    of each case, 1 to 9 (3)\n"
-		"  --slice-ms  a measurement (1500); watts are means of about 1000\n"
-		"  --limit-us  p99 of a frame's round trip beside the GEMM that the least CTAs "
-		"keep (20)\n");
-	return status;
-}
-
 static int run(struct beside *b, struct spw_bench_out *out)
 {
 	int rc = open_all(b);
@@ -320,29 +309,36 @@ static int run(struct beside *b, struct spw_bench_out *out)
 	return rc ? 2 : 0;
 }
 
+static const struct spw_opt beside_opt[] = {
+	{.name = "rounds",
+	 SPW_BENCH_FIELD(struct beside, rounds),
+	 .kind = SPW_OPT_NUMBER,
+	 .min = 1,
+	 .max = ROUNDS_MAX,
+	 .dflt = "3",
+	 .help = "of each case"},
+	{.name = "slice",
+	 SPW_BENCH_FIELD(struct beside, slice_ns),
+	 .kind = SPW_OPT_TIME,
+	 .min = 100000000,
+	 .max = LIFE_MS / 2 * 1000000ull,
+	 .dflt = "1500ms",
+	 .help = "a measurement; watts are means of about a second"},
+	{.name = "limit",
+	 SPW_BENCH_FIELD(struct beside, limit_ns),
+	 .kind = SPW_OPT_TIME,
+	 .min = 1000,
+	 .max = 1000000000,
+	 .dflt = "20us",
+	 .help = "p99 of a frame's round trip beside the GEMM that the least CTAs keep"},
+};
+
 int spw_bench_beside(int argc, char **argv, struct spw_bench_out *out)
 {
-	static const struct option options[] = {{"rounds", 1, NULL, 'r'},
-						{"slice-ms", 1, NULL, 's'},
-						{"limit-us", 1, NULL, 'l'},
-						{"help", 0, NULL, '?'},
-						{0}};
-	static struct beside bench = {.rounds = 3, .slice_ms = 1500, .limit_us = 20};
-	struct beside *b = &bench;
-	int opt;
+	static struct beside bench;
+	const struct spw_opt_take take = {.base = &bench};
+	const int status =
+		spw_bench_args(out, beside_opt, SPW_ARRAY_CNT(beside_opt), argc, argv, &take);
 
-	while ((opt = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (opt == 'r')
-			b->rounds = (uint32_t)strtoul(optarg, NULL, 10);
-		else if (opt == 's')
-			b->slice_ms = (uint32_t)strtoul(optarg, NULL, 10);
-		else if (opt == 'l')
-			b->limit_us = atof(optarg);
-		else
-			return usage(optopt ? 1 : 0);
-	}
-	if (optind < argc || !spw_in_range(b->rounds, 1, ROUNDS_MAX) ||
-	    !spw_in_range(b->slice_ms, 100, LIFE_MS / 2) || !(b->limit_us > 0))
-		return usage(1);
-	return run(b, out);
+	return status == SPW_BENCH_RUN ? run(&bench, out) : status;
 }

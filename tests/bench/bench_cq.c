@@ -9,6 +9,7 @@
  * The burst of lib/port/mlx5 does more than the verbs calls: it finds the slot of each frame and
  * fills a descriptor. Posting receive buffers again is in the pipe's rows only.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,43 +209,46 @@ static int add_counts(const struct cq_opt *opt, struct spw_bench_out *out)
 	return 0;
 }
 
-static int parse(int argc, char **argv, struct cq_opt *opt)
+/* The two ports. */
+static int port_word(void *base, const char *word)
 {
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--instructions"))
-			opt->count = true;
-		else if (!strcmp(argv[i], "--only") && i + 1 < argc) /* cq_count's own call */
-			opt->only = argv[++i];
-		else if (argv[i][0] != '-' && !opt->rx)
-			opt->rx = argv[i];
-		else if (argv[i][0] != '-' && !opt->tx)
-			opt->tx = argv[i];
-		else
-			return -1;
-	}
-	if (!opt->rx != !opt->tx)
-		return -1;
-	if (!opt->rx) {
-		opt->rx = "mlx5_0";
-		opt->tx = "mlx5_1";
-	}
+	struct cq_opt *opt = base;
+	const char **port = opt->rx ? &opt->tx : &opt->rx;
+
+	if (*port)
+		return spw_err(EINVAL, "%s: there are two ports, RX and TX", word);
+	*port = word;
 	return 0;
 }
+
+static const struct spw_opt cq_opts[] = {
+	{.name = "instructions",
+	 SPW_BENCH_FIELD(struct cq_opt, count),
+	 .kind = SPW_OPT_FLAG,
+	 .help = "count them as well, by callgrind (needs valgrind)"},
+	{.name = "only",
+	 SPW_BENCH_FIELD(struct cq_opt, only),
+	 .kind = SPW_OPT_STRING,
+	 .value = "CASE",
+	 .help = "one case, and no rows: what callgrind runs"},
+};
 
 int spw_bench_cq(int argc, char **argv, struct spw_bench_out *out)
 {
 	struct cq_opt opt = {0};
+	const struct spw_opt_take take = {.base = &opt, .word = port_word};
 	struct cq_bench *b;
-	int status;
+	int status = spw_bench_args(out, cq_opts, SPW_ARRAY_CNT(cq_opts), argc, argv, &take);
 
-	if (parse(argc, argv, &opt)) {
-		fprintf(stderr,
-			"usage: tools/with-softhca --devices 2 spinwire-bench cq [RX TX] "
-			"[--instructions]\n"
-			"  RX TX           two mlx5 ports on one cable (mlx5_0 mlx5_1)\n"
-			"  --instructions  counts them as well, by callgrind (needs valgrind)\n");
+	if (status != SPW_BENCH_RUN)
+		return status;
+	if (opt.rx && !opt.tx) {
+		fprintf(stderr, "usage: tools/with-softhca --devices 2 spinwire-bench cq [RX TX]\n"
+				"  RX TX  two mlx5 ports on one cable (mlx5_0 mlx5_1)\n");
 		return 1;
 	}
+	opt.rx = opt.rx ? opt.rx : "mlx5_0";
+	opt.tx = opt.tx ? opt.tx : "mlx5_1";
 	b = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*b), (size_t)128));
 	if (!b)
 		return 2;

@@ -180,27 +180,33 @@ static void handoff_close(struct handoff *h)
 	free(h);
 }
 
-static int usage(int status)
-{
-	fprintf(status ? stderr : stdout,
-		"usage: spinwire-bench [--json FILE] handoff [--latency | --throughput]\n");
-	return status;
-}
+struct handoff_args {
+	bool latency, throughput;
+};
+
+static const struct spw_opt handoff_opt[] = {
+	{.name = "latency",
+	 SPW_BENCH_FIELD(struct handoff_args, latency),
+	 .kind = SPW_OPT_FLAG,
+	 .help = "only by payload"},
+	{.name = "throughput",
+	 SPW_BENCH_FIELD(struct handoff_args, throughput),
+	 .kind = SPW_OPT_FLAG,
+	 .help = "only by frame size"},
+};
 
 int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out)
 {
-	bool latency = true, throughput = true;
+	struct handoff_args args = {0};
+	const struct spw_opt_take take = {.base = &args};
+	bool latency, throughput;
 	struct handoff *h;
-	int rc;
+	int rc = spw_bench_args(out, handoff_opt, SPW_ARRAY_CNT(handoff_opt), argc, argv, &take);
 
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--latency"))
-			throughput = false;
-		else if (!strcmp(argv[i], "--throughput"))
-			latency = false;
-		else
-			return usage(strcmp(argv[i], "--help") ? 1 : 0);
-	}
+	if (rc != SPW_BENCH_RUN)
+		return rc;
+	latency = args.latency || !args.throughput;
+	throughput = args.throughput || !args.latency;
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return handoff_fail("memory", 2);

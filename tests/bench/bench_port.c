@@ -256,17 +256,21 @@ static int eal_init(void)
 
 int spw_bench_port(int argc, char **argv, struct spw_bench_out *out)
 {
+	static const struct spw_opt opt[] = {{.name = "runs",
+					      SPW_BENCH_FIELD(struct port_bench, runs),
+					      .kind = SPW_OPT_NUMBER,
+					      .min = 1,
+					      .max = RUNS_MAX,
+					      .dflt = "11",
+					      .help = "of each case"}};
 	static struct port_bench bench;
 	struct port_bench *b = &bench;
+	const struct spw_opt_take take = {.base = b};
 	int rc;
 
-	b->runs = 11;
-	if (argc == 3 && !strcmp(argv[1], "--runs"))
-		b->runs = (uint32_t)SPW_MIN(strtoul(argv[2], NULL, 10), RUNS_MAX);
-	if ((argc != 1 && argc != 3) || b->runs == 0) {
-		fprintf(stderr, "usage: spinwire-bench port [--runs N]  (1 .. %u)\n", RUNS_MAX);
-		return argc == 2 && !strcmp(argv[1], "--help") ? 0 : 1;
-	}
+	rc = spw_bench_args(out, opt, SPW_ARRAY_CNT(opt), argc, argv, &take);
+	if (rc != SPW_BENCH_RUN)
+		return rc;
 	rc = eal_init();
 	rc = rc ? rc : raw_open(&b->null_raw, "net_null0", "size=64", SLOT_BYTES);
 	rc = rc ? rc : raw_open(&b->null_packed, "net_null2", "size=64", RTE_PKTMBUF_HEADROOM);

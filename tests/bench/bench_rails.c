@@ -261,15 +261,20 @@ static int compare(uint32_t rails, bool by_frame, uint32_t runs, struct spw_benc
 
 int spw_bench_rails(int argc, char **argv, struct spw_bench_out *out)
 {
-	uint32_t runs = 101;
-	int rc = 0;
+	static const struct spw_opt opt[] = {{.name = "runs",
+					      .bytes = sizeof(uint32_t),
+					      .kind = SPW_OPT_NUMBER,
+					      .min = 1,
+					      .max = RUNS_MAX,
+					      .dflt = "101",
+					      .help = "of each case"}};
+	uint32_t runs;
+	const struct spw_opt_take take = {.base = &runs};
+	int rc = spw_bench_args(out, opt, SPW_ARRAY_CNT(opt), argc, argv, &take);
 
-	if (argc == 3 && !strcmp(argv[1], "--runs"))
-		runs = (uint32_t)SPW_MIN(strtoul(argv[2], NULL, 10), RUNS_MAX);
-	if ((argc != 1 && argc != 3) || runs == 0) {
-		fprintf(stderr, "usage: spinwire-bench rails [--runs N]  (1 .. %u)\n", RUNS_MAX);
-		return argc == 2 && !strcmp(argv[1], "--help") ? 0 : 1;
-	}
+	if (rc != SPW_BENCH_RUN)
+		return rc;
+	rc = 0;
 	for (uint32_t rails = 2; rails <= SPW_PORT_RAIL_MAX && !rc; rails += 2) {
 		rc = compare(rails, false, runs, out);
 		rc = rc ? rc : compare(rails, true, runs, out);

@@ -7,7 +7,6 @@
  * a load's cases take turns, for several rounds.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -29,6 +28,7 @@
 
 struct slo_bench {
 	struct spw_tsc tsc;
+	const char *handler_name;
 	const struct spw_handler *handler;
 	struct spw_topo_exec backend[SPW_PIPE_BACKEND_MAX];
 	uint32_t backend_cnt, rounds;
@@ -268,24 +268,13 @@ static void backends_choose(struct slo_bench *b, int cores)
 	b->backend_cnt = spw_slo_backends(&machine, b->backend);
 }
 
-static int usage(int status)
-{
-	printf("usage: spinwire-bench slo [--handler NAME] [--limit-us N] [--percentile P] "
-	       "[--rounds "
-	       "N] [--seconds S]\n"
-	       "  --handler  what is executed (sum)     --limit-us    the objective's time (20)\n"
-	       "  --rounds   of each case, 1 to 9 (3)   --percentile  the objective's (99)\n"
-	       "  --seconds  of a measurement (1)\n");
-	return status;
-}
-
-static int run(struct slo_bench *b, const char *handler, struct spw_bench_out *out)
+static int run(struct slo_bench *b, struct spw_bench_out *out)
 {
 	static const uint64_t loads[] = {10000, 100000, 1000000, 5000000};
 	int rc = spw_tsc_calibrate(100, &b->tsc);
 
 	b->learn_ns = (uint64_t)SPW_SLO_BURST_CNT * b->backend_cnt * 400000000 + 2 * b->fixed_ns;
-	rc = rc < 0 ? rc : spw_handler_open(handler, &b->handler);
+	rc = rc < 0 ? rc : spw_handler_open(b->handler_name, &b->handler);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(loads) && rc == 0; i++)
 		rc = one_load(b, loads[i], out);
 	if (rc < 0)
@@ -294,46 +283,74 @@ static int run(struct slo_bench *b, const char *handler, struct spw_bench_out *o
 	return rc < 0 ? 2 : 0;
 }
 
+/* "99.9", as in --slo. */
+static int percentile_set(void *field, const char *text)
+{
+	uint32_t *ppm = field;
+	char *end;
+	const double percent = strtod(text, &end);
+
+	if (end == text || *end || !(percent >= 1 && percent <= 99.99))
+		return spw_err(EINVAL, "'%s' is not allowed; allowed: 1 .. 99.99", text);
+	*ppm = (uint32_t)(percent * 10000 + 0.5);
+	return 0;
+}
+
+static const struct spw_opt slo_opt[] = {
+	{.name = "handler",
+	 SPW_BENCH_FIELD(struct slo_bench, handler_name),
+	 .kind = SPW_OPT_STRING,
+	 .value = "NAME",
+	 .dflt = "sum",
+	 .help = "what is executed"},
+	{.name = "limit",
+	 SPW_BENCH_FIELD(struct slo_bench, limit_ns),
+	 .kind = SPW_OPT_TIME,
+	 .min = 1000,
+	 .max = 1000000000,
+	 .dflt = "20us",
+	 .help = "the objective's time"},
+	{.name = "percentile",
+	 SPW_BENCH_FIELD(struct slo_bench, ppm),
+	 .kind = SPW_OPT_OWN,
+	 .set = percentile_set,
+	 .range = "1 .. 99.99",
+	 .value = "P",
+	 .dflt = "99",
+	 .help = "the objective's"},
+	{.name = "rounds",
+	 SPW_BENCH_FIELD(struct slo_bench, rounds),
+	 .kind = SPW_OPT_NUMBER,
+	 .min = 1,
+	 .max = ROUNDS_MAX,
+	 .dflt = "3",
+	 .help = "of each case"},
+	{.name = "seconds",
+	 SPW_BENCH_FIELD(struct slo_bench, fixed_ns),
+	 .kind = SPW_OPT_TIME,
+	 .min = 1000000,
+	 .max = 3600ull * 1000000000,
+	 .bare_unit = 1000000000,
+	 .dflt = "1",
+	 .help = "of a measurement"},
+};
+
 int spw_bench_slo(int argc, char **argv, struct spw_bench_out *out)
 {
-	static const struct option options[] = {{"handler", 1, NULL, 'h'},
-						{"limit-us", 1, NULL, 'l'},
-						{"rounds", 1, NULL, 'r'},
-						{"percentile", 1, NULL, 'p'},
-						{"seconds", 1, NULL, 's'},
-						{"help", 0, NULL, '?'},
-						{0}};
-	struct slo_bench b = {.limit_ns = 20000, .fixed_ns = 1000000000, .rounds = 3};
-	const char *handler = "sum";
-	double percent = 99;
-	int opt, status;
+	struct slo_bench b = {0};
+	const struct spw_opt_take take = {.base = &b};
+	int status = spw_bench_args(out, slo_opt, SPW_ARRAY_CNT(slo_opt), argc, argv, &take);
 
-	while ((opt = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (opt == 'h')
-			handler = optarg;
-		else if (opt == 'l')
-			b.limit_ns = strtoull(optarg, NULL, 10) * 1000;
-		else if (opt == 'p')
-			percent = atof(optarg);
-		else if (opt == 'r')
-			b.rounds = (uint32_t)strtoul(optarg, NULL, 10);
-		else if (opt == 's')
-			b.fixed_ns = (uint64_t)(atof(optarg) * 1e9);
-		else
-			return usage(optopt ? 1 : 0);
-	}
-	if (optind < argc || !b.limit_ns || !b.rounds || b.rounds > ROUNDS_MAX || !b.fixed_ns ||
-	    !(percent >= 1 && percent <= 99.99))
-		return usage(1);
-	b.ppm = (uint32_t)(percent * 10000 + 0.5);
-	snprintf(b.point, sizeof(b.point), "p%g", percent);
+	if (status != SPW_BENCH_RUN)
+		return status;
+	snprintf(b.point, sizeof(b.point), "p%g", b.ppm / 10000.0);
 	b.view = aligned_alloc(_Alignof(struct spw_rec_view), sizeof(*b.view));
 	if (!b.view)
 		return 2;
 	spw_rec_view_init(b.view);
 	spw_log_sink_set(NULL, NULL); /* each case would report its memory again */
 	backends_choose(&b, cores_choose(&b));
-	status = run(&b, handler, out);
+	status = run(&b, out);
 	free(b.view);
 	return status;
 }

@@ -6,7 +6,6 @@
  * several rounds.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -294,13 +293,30 @@ static const struct bench_case cases[] = {
 	{"idle NIC thread", "CPU", "%", "", NULL, 0, 1, run_idle},
 };
 
-static int usage(int status)
-{
-	fprintf(stderr, "usage: spinwire-bench softhca [--with PATH-OF-with-softhca] [--runs N] "
-			"[--case TEXT]\n"
-			"  --case TEXT  only cases whose name has TEXT in it\n");
-	return status;
-}
+struct softhca_args {
+	const char *with, *only;
+	uint32_t runs;
+};
+
+static const struct spw_opt softhca_opt[] = {
+	{.name = "with",
+	 SPW_BENCH_FIELD(struct softhca_args, with),
+	 .kind = SPW_OPT_STRING,
+	 .value = "FILE",
+	 .help = "with-softhca; else the one of this build"},
+	{.name = "runs",
+	 SPW_BENCH_FIELD(struct softhca_args, runs),
+	 .kind = SPW_OPT_NUMBER,
+	 .min = 1,
+	 .max = RUNS_MAX,
+	 .dflt = "3",
+	 .help = "of each case"},
+	{.name = "case",
+	 SPW_BENCH_FIELD(struct softhca_args, only),
+	 .kind = SPW_OPT_STRING,
+	 .value = "TEXT",
+	 .help = "only cases whose name has TEXT in it"},
+};
 
 static void clean_cable(void)
 {
@@ -314,46 +330,26 @@ static void clean_cable(void)
 
 int spw_bench_softhca(int argc, char **argv, struct spw_bench_out *out)
 {
-	static const struct option options[] = {{"with", 1, NULL, 'w'},
-						{"runs", 1, NULL, 'r'},
-						{"case", 1, NULL, 'c'},
-						{"help", 0, NULL, 'h'},
-						{0}};
 	static double value[SPW_ARRAY_CNT(cases)][RUNS_MAX];
 	uint32_t got[SPW_ARRAY_CNT(cases)] = {0};
-	const char *only = "";
-	uint32_t runs = 3;
+	struct softhca_args args = {.only = ""};
+	const struct spw_opt_take take = {.base = &args};
+	int status;
 	ssize_t n;
-	int o;
 
 	if (argc > 1 && strcmp(argv[1], "--raw") == 0)
 		exit(softhca_raw_main(argc - 1, argv + 1));
-	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (o) {
-		case 'w':
-			with_softhca = optarg;
-			break;
-		case 'r':
-			runs = (uint32_t)SPW_MIN(strtoul(optarg, NULL, 0), (unsigned long)RUNS_MAX);
-			break;
-		case 'c':
-			only = optarg;
-			break;
-		default:
-			return usage(o == 'h' ? 0 : 1);
-		}
-	}
-	if (!with_softhca)
-		with_softhca = app_tool_find("with-softhca", "with-softhca");
-	if (!runs)
-		return usage(1);
+	status = spw_bench_args(out, softhca_opt, SPW_ARRAY_CNT(softhca_opt), argc, argv, &take);
+	if (status != SPW_BENCH_RUN)
+		return status;
+	with_softhca = args.with ? args.with : app_tool_find("with-softhca", "with-softhca");
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	self[n > 0 ? n : 0] = '\0';
-	for (uint32_t r = 0; r < runs; r++) {
+	for (uint32_t r = 0; r < args.runs; r++) {
 		for (size_t i = 0; i < SPW_ARRAY_CNT(cases); i++) {
 			double *v = &value[i][got[i]];
 
-			if (!strstr(cases[i].name, only))
+			if (!strstr(cases[i].name, args.only))
 				continue;
 			if ((cases[i].run ? cases[i].run(v) : run_perftest(&cases[i], v)) == 0)
 				got[i]++;

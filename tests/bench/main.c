@@ -157,7 +157,7 @@ static int write_json(const struct spw_bench_out *out, const char *bench, const 
 
 static int run_one(size_t i, int argc, char **argv, const char *json_path)
 {
-	struct spw_bench_out out = {0};
+	struct spw_bench_out out = {.what = bench_list[i].what};
 	int status;
 
 	if (app_file_take("--json", json_path))
