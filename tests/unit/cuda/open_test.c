@@ -123,7 +123,7 @@ static void beside_the_program(void **state SPW_UNUSED)
 
 static void sink(enum spw_log_level level, const char *text, void *arg)
 {
-	snprintf(arg, 128, "%d %s", (int)level, text);
+	snprintf(arg, 128, "%s%s", level == SPW_LOG_WARN ? "warning: " : "", text);
 }
 
 static void texts_are_the_programs(void **state SPW_UNUSED)
@@ -140,8 +140,8 @@ static void texts_are_the_programs(void **state SPW_UNUSED)
 	spw_log_sink_set(sink, line);
 	module->exec->warn();
 	spw_log_sink_set(NULL, NULL);
-	assert_string_equal(line,
-			    "1 a line of the module, after: of the module: error 5 of a device");
+	assert_string_equal(
+		line, "warning: a line of the module, after: of the module: error 5 of a device");
 	assert_null(module->coll);
 }
 
