@@ -43,8 +43,8 @@ struct perf_finding {
 
 struct perf_end {
 	char host[64], machine[64], kernel[96], version[32], gpu[96];
-	char no_gpu[96]; /* why kernels cannot run there; "" they can */
-	bool software;   /* its RDMA devices are software ConnectX */
+	char no_gpu[320]; /* why kernels cannot run there; "" they can */
+	bool software;    /* its RDMA devices are software ConnectX */
 	uint32_t cores;
 	uint64_t memory_max; /* longest message for which it will allocate */
 	struct perf_nic nic[PERF_NIC_MAX];
