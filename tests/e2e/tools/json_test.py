@@ -56,7 +56,7 @@ def test_spinwire():
         equal(document(replay, "replay")["ledger"], got["ledger"], "the ledger of the replay")
         done = run([*replay, "--explain", "0:0", "--json", "-"], status=1)
         documents.loads(done.stdout)
-        document(outputs_test.spinwire("--seconds", "1", "--stamps", "no", "--handler",
+        document(outputs_test.spinwire("--seconds", "1", "--stats-period", "200ms", "--stamps", "no", "--handler",
                                        os.environ["SPW_SLOW_HANDLER"]), "summary")
         for wrong in (["--port", "null:nosuch=1"], ["--nosuch"], ["--handler", "./none.so"]):
             done = run([*outputs_test.spinwire(*wrong), "--json", "-"], status=1)
