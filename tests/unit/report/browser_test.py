@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Both pages in a headless Chromium at three widths, light and dark: nothing but a table's own box scrolls sideways, on
-a phone not even that; no text leaves its drawing; nothing is written to the console; light and dark differ."""
+"""Every page in a headless Chromium at three widths, light and dark: nothing but a table's own box scrolls sideways, on
+a phone not even that; no text leaves its drawing, touches another one there, is cut or pale; nothing is written to the
+console; light and dark differ."""
 import html
 import json
 import os
@@ -85,7 +86,9 @@ def pages():
     rows += [perf_test.row("write latency, half of a round trip, rail 1", count, p50=5000, p99="lost")
              for count in (64, 4096)]
     return {name: text.replace("<details>", "<details open>") for name, text in
-            (("sweep", page.html(report_test.record(steps))), ("perf", perf.html(perf_test.record(*rows))))}
+            (("sweep", page.html(report_test.record(steps))),
+             ("run", page.html(report_test.record(steps[:1]), "/tmp/run")),
+             ("perf", perf.html(perf_test.record(*rows))))}
 
 
 def measured(folder, text, width, dark):
