@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -50,6 +51,10 @@ int spw_oob_host_resolve(const char *text, const char *port, bool to_listen,
 	memset(host_out, 0, sizeof(*host_out));
 	if (!text || host_split(text, port, host_out))
 		return spw_err(EINVAL, "%s: expected HOST:PORT", text ? text : "(null)");
+	/* getaddrinfo(3) takes the last 16 bits of a larger one. */
+	if (host_out->port[strspn(host_out->port, "0123456789")] ||
+	    strtoul(host_out->port, NULL, 10) > UINT16_MAX)
+		return spw_err(EINVAL, "%s: '%s' is no TCP port, 0 .. 65535", text, host_out->port);
 	rc = getaddrinfo(*host_out->name ? host_out->name : NULL, host_out->port, &hints, &list);
 	if (rc)
 		return spw_err(ENOENT, "%s: no such host: %s", text, gai_strerror(rc));

@@ -172,6 +172,8 @@ CASES = [
     (DOCTOR, "plan --peer ''", "--peer: '' is not allowed; it takes a HOST"),
     (PERF, "--rows ''", "--rows: there is no row in it"),
     (PERF, "--time -1ms", "--time: '-1ms' is not allowed; allowed: 20ms .. 60s"),
+    (PERF, "127.0.0.1:99999", "127.0.0.1:99999: '99999' is no TCP port, 0 .. 65535"),
+    (PERF, "127.0.0.1:abc", "'abc' is no TCP port"),
     (PERF, "serve --port 99999", "--port: '99999' is not allowed; allowed: 0 .. 65533"),
     (PERF, "--ssh -oProxyCommand=x", "--ssh -oProxyCommand=x: is no name of a host"),
     (RUN, "--seconds", "--seconds needs a value: how long"),

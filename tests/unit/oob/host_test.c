@@ -63,6 +63,11 @@ static void what_is_no_host_is_refused(void **state SPW_UNUSED)
 	assert_int_equal(spw_oob_host_resolve(longest, "9", false, &host), -EINVAL);
 	assert_int_equal(spw_oob_host_resolve("no-such-host.invalid:9", NULL, false, &host),
 			 -ENOENT);
+	for (const char *const *port = (const char *const[]){"65536", "99999", "http", NULL}; *port;
+	     port++) {
+		assert_int_equal(spw_oob_host_resolve("127.0.0.1", *port, false, &host), -EINVAL);
+		assert_non_null(strstr(spw_err_text(), "is no TCP port"));
+	}
 }
 
 int main(void)
