@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <rte_version.h>
 
@@ -132,12 +133,20 @@ const struct spw_opt_program *app_args_program(void)
 	return &program;
 }
 
-/* A plug-in is opened later. */
+/* A plug-in is opened later; that its file is there can be seen now. */
 static int args_try_handler(const char *spec)
 {
 	const struct spw_handler *unused;
+	struct stat file;
+	char path[512];
 
-	if (!spec[0] || strchr(spec, '/') || spw_handler_open(spec, &unused) == 0)
+	snprintf(path, sizeof(path), "%.*s", (int)strcspn(spec, ":"), spec);
+	if (strchr(path, '/') && stat(path, &file))
+		return spw_err(errno, "--handler: %s: %s", path, strerror(errno));
+	if (strchr(path, '/'))
+		return S_ISREG(file.st_mode) ? 0
+					     : spw_err(EINVAL, "--handler: %s: is no file", path);
+	if (!spec[0] || spw_handler_open(spec, &unused) == 0)
 		return 0;
 	return spw_err_ctx(-EINVAL, "--handler");
 }

@@ -241,6 +241,9 @@ CASES = [
     (SPINWIRE, "--port rails:null", "1 rail: use rails:PORT+PORT"),
     (GEN, "--port mlx5_0", "did you mean mlx5:mlx5_0"),
     # files that are not there, a folder, empty, or no text of the kind
+    (SPINWIRE, "--port null --handler ./nosuch.so:a=1", "--handler: ./nosuch.so: No such file or directory"),
+    (SPINWIRE, "--port null --handler ./folder", "--handler: ./folder: is no file"),
+    (RUN, "--handler ./nosuch.so", "--handler: ./nosuch.so: No such file or directory"),
     (SPINWIRE, "--config nosuch.yaml", "nosuch.yaml: No such file or directory"),
     (SPINWIRE, "--config folder", "folder: is a folder"),
     (SPINWIRE, "--config empty", "empty:1:1: the file is empty"),
