@@ -356,6 +356,9 @@ static int behind_check(const struct spw_opt_program *program, int argc, char **
 				? NULL
 				: spw_opt_find(program, argv[i] + 2, strcspn(argv[i] + 2, "="));
 
+		/* The own --lcores takes numbers of lcores that EAL has. */
+		if (!strcmp(argv[i], "--lcores") && i + 1 < argc && !strcmp(argv[i + 1], "auto"))
+			return eal_behind(program, argc, argv, split, i);
 		if (own)
 			i += own->kind != SPW_OPT_FLAG && !strchr(argv[i], '=');
 		else if (eal_is_option(argv[i]))

@@ -135,6 +135,7 @@ CASES = [
     (SPINWIRE, "--port null -l0-2 --burst 3", "spinwire --no-huge -l0-2 -- --port null --burst 3"),
     (SPINWIRE, "--port null --file-prefix x --burst 3", "spinwire --no-huge --file-prefix x -- --port null --burst 3"),
     (SPINWIRE, "--vdev=net_null0 --port ethdev:net_null0", "--no-huge --vdev=net_null0 -- --port ethdev:net_null0"),
+    (SPINWIRE, "--port null --lcores auto", "--lcores is EAL's, whose arguments stand before"),
     (GEN, "--port null --no-huge --rate 1Mpps", "-- --port null --rate 1Mpps"),
     (BARE, "-l -- --port null", "-l needs a value; it is EAL's"),
     (BARE, "--file-prefix -- --port null", "--file-prefix needs a value"),
