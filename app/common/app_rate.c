@@ -52,6 +52,23 @@ const char *app_rate_text(const struct app_rate *rate, char *out)
 	return out;
 }
 
+void app_rate_report(const char *indent, const struct spw_port_stat *stat, double seconds,
+		     bool messages)
+{
+	struct app_rate rx = {.frames = stat->rx_frames,
+			      .bytes = stat->rx_bytes,
+			      .seconds = seconds,
+			      .link_bps = stat->link_bps,
+			      .messages = messages},
+			tx = rx;
+	char rx_text[APP_RATE_BYTES], tx_text[APP_RATE_BYTES];
+
+	tx.frames = stat->tx_frames;
+	tx.bytes = stat->tx_bytes;
+	printf("%s%-18s received %s; sent %s\n", indent, "rate", app_rate_text(&rx, rx_text),
+	       app_rate_text(&tx, tx_text));
+}
+
 /* ---- the lines of --stats-period ---- */
 
 void app_rate_add(struct app_rate_count *count, const struct spw_port_stat *stat, bool messages)

@@ -28,6 +28,13 @@ struct app_rate {
  */
 const char *app_rate_text(const struct app_rate *rate, char *out);
 
+/* Purpose: prints a line with the mean rates of a port in both directions, on stdout.
+ * Shape: indent goes before it.
+ * Thread: main.
+ */
+void app_rate_report(const char *indent, const struct spw_port_stat *stat, double seconds,
+		     bool messages);
+
 /* What all ports of a program counted since their start. */
 struct app_rate_count {
 	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes;

@@ -14,6 +14,7 @@
 #include "app_brief.h"
 #include "app_loop.h"
 #include "app_port.h"
+#include "app_rate.h"
 #include "report.h"
 
 #define WORST_ROWS 8u
@@ -230,6 +231,9 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		       "sender's core was away for longer than --slots last\n",
 		       what->stat.missed_frames);
 	report_shortfall(sum, what);
+	if (what->full)
+		app_rate_report("  ", &what->stat, (double)sum->ran_ns * 1e-9,
+				what->opened->caps.messages);
 	if (what->full || app_loop_judge(&what->stat) == APP_LOOP_INSIDE)
 		app_loop_print(stdout, "  ", &what->stat);
 	app_port_strays_print("  ", what->opened, &what->stat);

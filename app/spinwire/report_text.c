@@ -95,6 +95,7 @@ static void text_print_ports(const struct app *app, const struct app_result *res
 		const struct spw_port_stat *st = &res->topo.port[p];
 
 		text_print_port("", app->topo.port[p], st);
+		app_rate_report("  ", st, res->seconds, app->topo.port[p]->caps.messages);
 		text_print_discards(st);
 		app_loop_print(stdout, "  ", st);
 		app_port_strays_print("  ", app->topo.port[p], st);

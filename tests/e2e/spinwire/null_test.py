@@ -184,6 +184,8 @@ def test_summary_full():
     for word in ("ledger", "residual", "stage [ns]", "polled_sent", "lcore time", "busy", "leaked",
                  str(summary["ledger"]["executed"])):
         check(word in text, f"{word!r} is not in the summary:\n{text}")
+    check(re.search(r"^  rate +received [\d.]+ [kM] frames/s, [\d.]+ [MG]bit/s; sent 0 frames/s, 0 bit/s$", text, re.M),
+          f"no rates in\n{text}")
 
 
 if __name__ == "__main__":
