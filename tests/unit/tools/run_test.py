@@ -46,6 +46,12 @@ class Run(unittest.TestCase):
             self.assertEqual(os.listdir(self.here), [])
             self.assertEqual(sorted(os.listdir(os.path.join(self.top, "build"))), ["build.ninja", "ninja-run.log"])
 
+    def test_help_builds_nothing(self):
+        for word in ("--help", "--version"):
+            done = subprocess.run([os.path.join(self.top, "tools", "run"), "--seconds", "2", word], cwd=self.here,
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{self.here} {word}\n", ""))
+            self.assertFalse(os.path.exists(os.path.join(self.top, "build")))
 
     def interrupted(self, program, text):
         """Ctrl-C while that program runs: what tools/run prints, at most its last line on stderr."""
