@@ -53,6 +53,14 @@ def listed(build):
             for row in json.loads(out)]
 
 
+def _ready(cores):
+    """Of a test's process before it starts: a shell that runs us in the background has SIGINT ignored, and tests send
+    it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if cores:
+        os.sched_setaffinity(0, cores)
+
+
 class Running:
     """A test that was started, in a session of its own so that all of it can be ended."""
 
@@ -63,8 +71,7 @@ class Running:
         self.process = subprocess.Popen(test.command, cwd=test.cwd,
                                         env={**env, "MALLOC_PERTURB_": str(random.randint(1, 255)), **test.env},
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
-                                        start_new_session=True,
-                                        preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
+                                        start_new_session=True, preexec_fn=lambda: _ready(cores))
 
     def seconds(self):
         return time.monotonic() - self.begin

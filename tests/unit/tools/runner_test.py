@@ -4,6 +4,7 @@
 of each day."""
 import io
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -47,6 +48,16 @@ class Results(unittest.TestCase):
                          {"good": "OK", "skips": "SKIP", "bad": "FAIL", "killed": "FAIL", "asan": "FAIL"})
         self.assertIn("== bad: FAIL", out)
         self.assertIn("why not", out)
+
+    def test_in_the_background(self):
+        """SIGINT is ignored there, as a shell without job control starts its jobs; a test can send it nevertheless."""
+        old = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            rows, _ = run([fake("sends", "import os, signal\ntry:\n os.kill(os.getpid(), signal.SIGINT)\n"
+                                         "except KeyboardInterrupt:\n raise SystemExit(0)\nraise SystemExit(1)")])
+        finally:
+            signal.signal(signal.SIGINT, old)
+        self.assertEqual(rows["sends"].result, "OK")
 
     def test_a_hang_is_a_failure_and_takes_its_children_along(self):
         with tempfile.TemporaryDirectory() as folder:
