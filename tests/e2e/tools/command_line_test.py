@@ -286,7 +286,7 @@ CASES = [
     (PERF, "--html folder", "--html: folder: cannot write", 2),
     (PERF, "--csv /nosuch/x", "--csv: /nosuch/x: cannot write", 2),
     (RUN, "--json folder --out .", "cannot write folder: it is a folder", 2),
-    (SOFTHCA, "--trace folder true", "--trace folder: is a folder"),
+    (SOFTHCA, "--trail folder true", "--trail folder: is a folder"),
     (SOFTHCA, "--control /nosuch/x true", "--control /nosuch/x: the folder cannot be written"),
     (DRAW, "--report empty /nosuch/x.png", "cannot write /nosuch/x.png"),
 ]
