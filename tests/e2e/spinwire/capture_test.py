@@ -118,7 +118,7 @@ def test_full_disk():
 def test_bad_input():
     for path, says in (("/dev/full", "No space left"), ("/nonexistent/x.pcapng", "No such file")):
         with Run(["--port", "null:count=10", "--frames", "10", "--capture", path]) as run:
-            run.finish(status=1 if "such" in says else 2)
+            run.finish(status=2)
             one_line(run, "--capture", path, says)
     with Run(["--port", "null:count=10", "--frames", "10", "--capture", "/tmp/x", "--capture-snap", "1B"]) as run:
         run.finish(status=1)

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import documents
-import outputs_test
 import spwtest
+import outputs_test
 from spwtest import Run, Skip, check, equal, spwlab
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
