@@ -122,6 +122,17 @@ static uint32_t facing_cnt(const struct perf_end *peer, const struct perf_nic *n
 	return cnt;
 }
 
+/* Whether probes reached every rail of the other end in this one's subnet, from others. */
+static bool pair_none_left(const struct perf_facing *facing, const struct perf_end *peer,
+			   const struct perf_nic *nic)
+{
+	uint32_t reached = 0;
+
+	for (uint32_t i = 0; i < facing->cnt; i++)
+		reached += facing->peer[i] && same_net(nic, facing->peer[i]);
+	return reached == facing_cnt(peer, nic);
+}
+
 /* The faults differ: the other end has no rail in the subnet, none that a probe reached, or none
  * that is left. */
 static void pair_one(struct perf_rails *rails, const struct perf_end *peer,
@@ -131,7 +142,7 @@ static void pair_one(struct perf_rails *rails, const struct perf_end *peer,
 
 	if (other)
 		pair_join(rails, nic, other);
-	else if (pair_found(facing, nic, &other))
+	else if (pair_found(facing, nic, &other) && !pair_none_left(facing, peer, nic))
 		pair_fault(rails,
 			   "%s: its subnet %s/%u has rails of %s, but no probe reached one: does "
 			   "its cable lead to another host? left out",
