@@ -32,12 +32,18 @@ def validator(name):
     return jsonschema.Draft202012Validator(_bundle()(os.path.join(SCHEMAS, f"{name}.json")))
 
 
-def faults(document):
-    """Texts: where the document is not as its schema says. Its kind stands in it: "schema": "spinwire.KIND/VERSION"."""
+def _name_of(document):
+    """Of the schema that its kind has; "" if there is none."""
     kind = str(document.get("schema") if isinstance(document, dict) else None)
     name = kind.partition(".")[2].partition("/")[0]
-    if not name or not os.path.exists(os.path.join(SCHEMAS, f"{name}.json")):
-        return [f"no schema for a document of kind {kind}"]
+    return name if name and os.path.exists(os.path.join(SCHEMAS, f"{name}.json")) else ""
+
+
+def faults(document):
+    """Texts: where the document is not as its schema says. Its kind stands in it: "schema": "spinwire.KIND/VERSION"."""
+    name = _name_of(document)
+    if not name:
+        return ["no schema for this document"]
     return [f"{'/'.join(map(str, error.absolute_path)) or 'document'}: {error.message[:400]}"
             for error in validator(name).iter_errors(document)]
 
@@ -63,8 +69,7 @@ def load(path):
 def foreign(text):
     """JSON of other programs, and messages of protocols: not a document of ours, which has a schema."""
     got = json.loads(text)
-    kind = got.get("schema") if isinstance(got, dict) else None
-    assert not str(kind).startswith("spinwire."), f"a document of kind {kind} is read without its schema"
+    assert not _name_of(got), f"a document of kind {got['schema']} is read without its schema"
     return got
 
 
