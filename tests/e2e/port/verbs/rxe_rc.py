@@ -28,7 +28,7 @@ def spec(driver, device, op, end):
 
 
 def spinwire_args(port):
-    return ['--', '--port', port, '--executor', 'inline', '--handler', 'echo', '--seconds', str(int(SECONDS))]
+    return ['--', '--port', port, '--executor', 'inline', '--handler', 'echo']
 
 
 def start_guest(folder, job, forward=None):
