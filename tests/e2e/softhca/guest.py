@@ -34,7 +34,8 @@ def start(job, seconds, folder=None, forward=None, carry=()):
             f'{HOST_IP}={HOST_MAC}']
     return peers.Proc([TOOL, 'run', *(wire if folder else []),
                        *(['--forward', f'{forward}={forward}'] if forward else []),
-                       *(word for file in carry for word in ('--carry', file)), '--seconds', str(int(seconds)), job],
+                       *(word for file in carry for word in ('--carry', file)), '--seconds', str(int(seconds)),
+                       f'export NO_COLOR=1; {job}'], # its console is a terminal
                       'guest', peers.env())
 
 

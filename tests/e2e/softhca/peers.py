@@ -232,6 +232,7 @@ def card(*without):
 def env():
     e = dict(os.environ)
     e.pop('LD_PRELOAD', None)
+    e['NO_COLOR'] = '1' # some get a terminal, for its lines at once; words are looked for
     return e
 
 
