@@ -11,16 +11,16 @@ import peers
 
 LIMIT = 900
 RESULT = r'frames +sent (\d+) = echoed \1 \+ lost 0; unsent \d+; spinwire received \1, residual 0'
-# What each phase writes last, in the order of the phases.
-PHASES = (('packages', 'meson-private/meson.lock'), ('configuring', 'build.ninja'), ('compiling', 'ninja-run.log'),
-          ('the run', 'run/report.html'))
+# In the order of the phases, what is written last in each; %W: when it was made, %Y: when it was written.
+PHASES = (('packages', '%W', '../build-setup.log'), ('configuring', '%Y', 'build.ninja'),
+          ('compiling', '%Y', 'ninja-run.log'), ('the run', '%Y', 'run/report.html'))
 
 
 def phases(build, start, end):
     """[(name, seconds)]; what is after the last of them is its own."""
     at, rows = start, []
-    for name, last in PHASES:
-        done = os.stat(os.path.join(build, last)).st_mtime
+    for name, what, last in PHASES:
+        done = float(debian_root.output('stat', '-c', what.replace('%', '%.1'), os.path.join(build, last)))
         rows.append((name, done - at))
         at = done
     return [*rows, ('the end', end - at)]
