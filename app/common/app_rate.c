@@ -52,20 +52,19 @@ const char *app_rate_text(const struct app_rate *rate, char *out)
 	return out;
 }
 
-void app_rate_report(const char *indent, const struct spw_port_stat *stat, double seconds,
-		     bool messages)
+void app_rate_report(const char *lead, const struct app_rate_count *count, double seconds)
 {
-	struct app_rate rx = {.frames = stat->rx_frames,
-			      .bytes = stat->rx_bytes,
+	struct app_rate rx = {.frames = count->rx_frames,
+			      .bytes = count->rx_bytes,
 			      .seconds = seconds,
-			      .link_bps = stat->link_bps,
-			      .messages = messages},
+			      .link_bps = count->link_bps,
+			      .messages = count->messages},
 			tx = rx;
 	char rx_text[APP_RATE_BYTES], tx_text[APP_RATE_BYTES];
 
-	tx.frames = stat->tx_frames;
-	tx.bytes = stat->tx_bytes;
-	printf("%s%-18s received %s; sent %s\n", indent, "rate", app_rate_text(&rx, rx_text),
+	tx.frames = count->tx_frames;
+	tx.bytes = count->tx_bytes;
+	printf("%sreceived %s; sent %s\n", lead, app_rate_text(&rx, rx_text),
 	       app_rate_text(&tx, tx_text));
 }
 

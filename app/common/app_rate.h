@@ -28,13 +28,6 @@ struct app_rate {
  */
 const char *app_rate_text(const struct app_rate *rate, char *out);
 
-/* Purpose: prints a line with the mean rates of a port in both directions, on stdout.
- * Shape: indent goes before it.
- * Thread: main.
- */
-void app_rate_report(const char *indent, const struct spw_port_stat *stat, double seconds,
-		     bool messages);
-
 /* What all ports of a program counted since their start. */
 struct app_rate_count {
 	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes;
@@ -48,6 +41,12 @@ struct app_rate_count {
  * Thread: any.
  */
 void app_rate_add(struct app_rate_count *count, const struct spw_port_stat *stat, bool messages);
+
+/* Purpose: prints a line with the mean rates in both directions, on stdout.
+ * Shape: lead: how it begins; count has a port.
+ * Thread: main.
+ */
+void app_rate_report(const char *lead, const struct app_rate_count *count, double seconds);
 
 /* The lines of --stats-period. every_ns 0: there are none. Owner: the caller. */
 struct app_rate_period {

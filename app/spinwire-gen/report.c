@@ -212,6 +212,8 @@ static void report_brief(const struct gen_sum *sum)
  * left out. */
 void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 {
+	struct app_rate_count rate = {0};
+
 	printf("\nsource %s: %s, seed %" PRIu64 ", %.3f s on %u lcore%s\n", what->port,
 	       what->schedule, what->seed, (double)sum->ran_ns * 1e-9, what->sender_cnt,
 	       what->sender_cnt == 1 ? "" : "s");
@@ -231,9 +233,8 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		       "sender's core was away for longer than --slots last\n",
 		       what->stat.missed_frames);
 	report_shortfall(sum, what);
-	if (what->full)
-		app_rate_report("  ", &what->stat, (double)sum->ran_ns * 1e-9,
-				what->opened->caps.messages);
+	app_rate_add(&rate, &what->stat, what->opened->caps.messages);
+	app_rate_report("  rate               ", &rate, (double)sum->ran_ns * 1e-9);
 	if (what->full || app_loop_judge(&what->stat) == APP_LOOP_INSIDE)
 		app_loop_print(stdout, "  ", &what->stat);
 	app_port_strays_print("  ", what->opened, &what->stat);

@@ -11,6 +11,7 @@
 #include "app_brief.h"
 #include "app_loop.h"
 #include "app_port.h"
+#include "app_rate.h"
 #include "report_slow.h"
 
 #define LOST_SHARE 0.01 /* of the run without a core: enough to say whose fault slow frames are */
@@ -19,11 +20,20 @@ static void brief_print_head(const struct app *app, const struct app_result *res
 {
 	char names[256];
 
-	printf("\nspinwire %s ran %.2f s on %u lcore%s: %.3f M frames/s, handler %s on %s (%s)\n",
-	       SPW_VERSION, res->seconds, app->topo.lane_cnt, app->topo.lane_cnt == 1 ? "" : "s",
-	       (double)res->topo.ledger.pipe.polled_frames / res->seconds * 1e-6,
+	printf("\nspinwire %s ran %.2f s on %u lcore%s: handler %s on %s (%s)\n", SPW_VERSION,
+	       res->seconds, app->topo.lane_cnt, app->topo.lane_cnt == 1 ? "" : "s",
 	       app_handlers_names(app, names, sizeof(names)), app->topo.backend[0].name,
 	       res->topo.exec.device);
+}
+
+/* Of all ports together; --full has each. */
+static void brief_print_rate(const struct app *app, const struct app_result *res)
+{
+	struct app_rate_count rate = {0};
+
+	for (uint32_t p = 0; p < app->topo.port_cnt; p++)
+		app_rate_add(&rate, &res->topo.port[p], app->topo.port[p]->caps.messages);
+	app_rate_report("rate       ", &rate, res->seconds);
 }
 
 /* Errors, packets that reached no queue, and frames that saw no cable. */
@@ -108,6 +118,7 @@ void app_report_brief(const struct app *app, const struct app_result *result)
 {
 	brief_print_head(app, result);
 	app_report_ledger_brief(result);
+	brief_print_rate(app, result);
 	for (uint32_t p = 0; p < app->topo.port_cnt; p++)
 		brief_print_port(app->topo.port[p], &result->topo.port[p]);
 	if (app->conf.run.stamps) {

@@ -93,9 +93,11 @@ static void text_print_ports(const struct app *app, const struct app_result *res
 	       "tx frames", "tx bytes");
 	for (uint32_t p = 0; p < app->topo.port_cnt; p++) {
 		const struct spw_port_stat *st = &res->topo.port[p];
+		struct app_rate_count rate = {0};
 
 		text_print_port("", app->topo.port[p], st);
-		app_rate_report("  ", st, res->seconds, app->topo.port[p]->caps.messages);
+		app_rate_add(&rate, st, app->topo.port[p]->caps.messages);
+		app_rate_report("  rate               ", &rate, res->seconds);
 		text_print_discards(st);
 		app_loop_print(stdout, "  ", st);
 		app_port_strays_print("  ", app->topo.port[p], st);
