@@ -54,6 +54,13 @@ class Because(unittest.TestCase):
         self.assertEqual(self.because([thread(1000, 1)], taken=12.0),
                          "this machine: 12 % of a core on which nothing but a probe ran went elsewhere")
 
+    def test_nothing_came_back(self):
+        """That is no slow round trip of a busy machine."""
+        one = step([thread(600, 400)] * 4)
+        one["gen"].update(echoed=0, lost=100)
+        self.assertTrue(brief.silent(one))
+        self.assertIn("no frame came back", brief.because(record(), one, 2))
+
     def test_a_cause_when_the_machine_was_quiet(self):
         self.assertEqual(self.because([thread(1000, 1)]), "handler_slow: the handler itself took long")
         self.assertIn("poll_gap: ", self.because([], cause="poll_gap"))
