@@ -4,8 +4,8 @@
  * counters in the summary, in --json, by telemetry (/spinwire/handlers) and spinwire-exporter.
  * Built as ttl.c is.
  *
- *   spinwire ... --handler ./syn.so            every port
- *   spinwire ... --handler ./syn.so:port=443   this one only
+ *   spinwire -l 0,1 -- --port ethdev:net_pcap0,rx_pcap=FILE --seconds 2 --handler ./syn.so
+ *   ... --handler ./syn.so:port=443   this port only
  */
 #include <exec/spw_handler.h>
 

@@ -6,7 +6,10 @@
  *   for the CPU   cc -shared -fPIC $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
  *   and the GPU   nvcc -x cu -shared -Xcompiler -fPIC -arch=native \
  *                      $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
- *   then          spinwire ... --handler ./ttl.so
+ *   then          spinwire -l 0,1 -- --port ethdev:net_pcap0,rx_pcap=FILE --handler ./ttl.so
+ *
+ * In a source tree that is not installed, -I lib takes the place of pkg-config, and programs are in
+ * build/app/NAME/NAME.
  */
 #include <exec/spw_handler.h>
 

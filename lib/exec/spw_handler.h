@@ -25,7 +25,8 @@
  * State. A handler that counts has a state: a struct of its own, one block for each executor ring
  * (receive queue) that it serves, which the body finds as lanes.state. Counters and arguments are
  * fields of it that the plug-in declares; whatever reports the run then shows the counters, added
- * up over the blocks (examples/handler/syn.c):
+ * up over the blocks, and of a table its sum, how many places are used and the largest of them: 4
+ * as text, 64 in JSON and metrics (examples/handler/syn.c):
  *
  *   struct syn { uint64_t port, syns[65536]; };
  *   ... SPW_TABLE(struct syn, syns, "port", "TCP SYNs by destination port")
