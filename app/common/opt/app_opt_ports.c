@@ -37,8 +37,8 @@ static const struct spw_opt_pair example[] = {
 	 "Frames of another process; role= and socket= are keys of DPDK's net_memif."},
 	{NULL, NULL}};
 
-/* "1 .. 65535; default 64", or what there is of it; false: nothing. */
-static bool key_bounds(const struct spw_port_key *key, char *out, size_t bytes)
+/* " (1 .. 65535; default: 64)", or what there is of it. */
+static void key_bounds(const struct spw_port_key *key, char *out, size_t bytes)
 {
 	char range[64] = "";
 
@@ -46,9 +46,10 @@ static bool key_bounds(const struct spw_port_key *key, char *out, size_t bytes)
 		snprintf(range, sizeof(range), "%" PRIu64 " and more", key->min);
 	else if (key->max)
 		snprintf(range, sizeof(range), "%" PRIu64 " .. %" PRIu64, key->min, key->max);
-	snprintf(out, bytes, "%s%s%s%s", range, range[0] && key->dflt ? "; " : "",
-		 key->dflt ? "default: " : "", key->dflt ? key->dflt : "");
-	return out[0] != '\0';
+	out[0] = '\0';
+	if (range[0] || key->dflt)
+		snprintf(out, bytes, " (%s%s%s%s)", range, range[0] && key->dflt ? "; " : "",
+			 key->dflt ? "default: " : "", key->dflt ? key->dflt : "");
 }
 
 static void keys_write(FILE *out, const struct spw_port_keys *set)
@@ -58,9 +59,8 @@ static void keys_write(FILE *out, const struct spw_port_keys *set)
 		char name[64], bounds[200], text[1200];
 
 		snprintf(name, sizeof(name), "%s=", key->name);
-		snprintf(text, sizeof(text), "%s%s%s%s", key->help,
-			 key_bounds(key, bounds, sizeof(bounds)) ? " (" : "", bounds,
-			 bounds[0] ? ")" : "");
+		key_bounds(key, bounds, sizeof(bounds));
+		snprintf(text, sizeof(text), "%s%s", key->help, bounds);
 		app_roff_tag(out, name, key->value, text);
 	}
 }

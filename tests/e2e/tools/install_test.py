@@ -189,6 +189,8 @@ def test_ports_page():
         equal((done.returncode, done.stderr), (0, ""), "man -l spinwire-ports.7")
         for word in ("DRIVER null", "DRIVER rails", "rails_window=N", "FRAMES/S", "mode=rc", "EXAMPLES", "SEE ALSO"):
             check(word in done.stdout, f"no {word} in\n{done.stdout}")
+        for line in spwlab.read(page).splitlines():
+            equal(line.count("("), line.count(")"), f"brackets of: {line}\n")
 
 
 def write(path, text):
