@@ -5,9 +5,10 @@
  * fits a screen of 24 lines and 80 columns: it has a line for each option where there is room, else
  * the options' names by section.
  *
- *    app_opt_split    EAL's arguments in front of "--", own ones behind it: what stands on the
- * wrong side is answered with the corrected line, before EAL starts app_opt_answer   a question, by
- * number (enum spw_opt_ask) app_opt_begins   where a section begins, for every format
+ *   app_opt_split     EAL's arguments in front of "--", own ones behind it: the wrong side is
+ *                     answered with the corrected line, before EAL starts
+ *   app_opt_answer    a question, by number (enum spw_opt_ask)
+ *   app_opt_begins    where a section begins, for every format
  *
  * EAL's options are those of DPDK 22.11 to 24.11 (lib/eal/common/eal_common_options.c).
  * app_opt_man.c and app_opt_complete.c make the other formats from the same table, so help never
