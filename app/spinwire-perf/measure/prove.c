@@ -13,12 +13,6 @@
 #define PROVE_MS 5000u /* for every rail to come up; reached only if a cable leads elsewhere */
 #define ORDER_MS 30000u
 
-/* Candidates of both ends; lib/xfer numbers the peer's devices in this order. */
-struct candidates {
-	const struct perf_nic *own[PERF_RAIL_MAX], *peer[PERF_RAIL_MAX];
-	uint32_t own_cnt, peer_cnt;
-};
-
 static void candidates_text(const struct perf_nic *const *nic, uint32_t cnt, char *out,
 			    size_t bytes)
 {
@@ -54,19 +48,16 @@ static int prove_wait(struct perf_session *s)
 }
 
 /* Rails that are not up stay without a peer. */
-static void prove_read(const struct perf_session *s, const struct candidates *c,
-		       struct perf_facing *facing)
+static void prove_read(const struct spw_xfer_conn *conn, const struct perf_nic *const *peer,
+		       uint32_t peer_cnt, struct perf_facing *facing)
 {
 	struct spw_xfer_rail_stat stat;
 
-	facing->cnt = c->own_cnt;
-	for (uint32_t i = 0; i < c->own_cnt; i++)
-		facing->own[i] = c->own[i];
-	for (uint32_t k = 0; spw_xfer_conn_rail_stat(s->lane.conn, k, &stat); k++)
-		for (uint32_t i = 0; i < c->own_cnt; i++)
-			if (stat.state == SPW_XFER_RAIL_UP && stat.peer_idx < c->peer_cnt &&
-			    !strcmp(stat.device, c->own[i]->rdma))
-				facing->peer[i] = c->peer[stat.peer_idx];
+	for (uint32_t k = 0; spw_xfer_conn_rail_stat(conn, k, &stat); k++)
+		for (uint32_t i = 0; i < facing->cnt; i++)
+			if (stat.state == SPW_XFER_RAIL_UP && stat.peer_idx < peer_cnt &&
+			    !strcmp(stat.device, facing->own[i]->rdma))
+				facing->peer[i] = peer[stat.peer_idx];
 }
 
 /* A connection that does not come up is no error here: the rows over these rails say so. */
@@ -75,19 +66,21 @@ int perf_prove(struct perf_session *s, struct perf_facing *facing_out)
 	const struct perf_case what = {
 		.op = PERF_WRITE, .bytes = 8, .rails = 1, .streams = 1, .ms = 1};
 	char own[sizeof(s->lane.rails)], theirs[sizeof(s->lane.rails)];
-	struct candidates c;
+	const struct perf_nic *peer[PERF_RAIL_MAX]; /* lib/xfer numbers them in this order */
+	uint32_t own_cnt, peer_cnt;
 	int rc;
 
 	memset(facing_out, 0, sizeof(*facing_out));
-	c.own_cnt = perf_pair_candidates(&s->own, &s->peer, c.own);
-	c.peer_cnt = perf_pair_candidates(&s->peer, &s->own, c.peer);
-	candidates_text(c.own, c.own_cnt, own, sizeof(own));
-	candidates_text(c.peer, c.peer_cnt, theirs, sizeof(theirs));
+	own_cnt = perf_pair_candidates(&s->own, &s->peer, facing_out->own);
+	peer_cnt = perf_pair_candidates(&s->peer, &s->own, peer);
+	candidates_text(facing_out->own, own_cnt, own, sizeof(own));
+	candidates_text(peer, peer_cnt, theirs, sizeof(theirs));
 	rc = perf_lane_client(&s->lane, &s->ctl, &what, own, theirs);
 	if (rc < 0)
 		return s->ctl.fd < 0 ? rc : 0;
 	if ((rc = prove_wait(s)) == 0) {
-		prove_read(s, &c, facing_out);
+		facing_out->cnt = own_cnt;
+		prove_read(s->lane.conn, peer, peer_cnt, facing_out);
 		return perf_ask(s, perf_xfer_order("end", 0, 0), ORDER_MS, NULL);
 	}
 	rc = perf_lane_give_up(&s->lane, &s->ctl, rc);
