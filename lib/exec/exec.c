@@ -256,8 +256,7 @@ static int conf_handlers_check(const struct spw_exec_conf *conf, struct spw_exec
 	int rc = 0;
 
 	for (uint16_t r = 0; r < conf->ring_cnt && rc == 0; r++) {
-		const struct spw_handler *handler = conf->ring_handler ? conf->ring_handler[r]
-								       : conf->handler;
+		const struct spw_handler *handler = spw_exec_conf_handler(conf, r);
 
 		if (handler != last)
 			rc = exec_check(conf->kind, handler, conf->ring_cnt, gpu_out);

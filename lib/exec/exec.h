@@ -103,9 +103,15 @@ SPW_INLINE uint16_t spw_exec_ring_index(const struct spw_exec *exec, const struc
 }
 
 /* The handler that the ring's batches run. */
+SPW_INLINE const struct spw_handler *spw_exec_conf_handler(const struct spw_exec_conf *conf,
+							   uint16_t ring)
+{
+	return conf->ring_handler ? conf->ring_handler[ring] : conf->handler;
+}
+
 SPW_INLINE const struct spw_handler *spw_exec_handler(const struct spw_exec *exec, uint16_t ring)
 {
-	return exec->conf.ring_handler ? exec->conf.ring_handler[ring] : exec->conf.handler;
+	return spw_exec_conf_handler(&exec->conf, ring);
 }
 
 /* Purpose: executes the unit's next batch on this CPU if it has been pushed.
