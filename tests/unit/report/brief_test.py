@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
-from spwreport import brief  # noqa: E402  (found by the line above)
+from spwreport import book, brief  # noqa: E402  (found by the line above)
 
 POINTS = {"p50_ns": 2500, "p99_ns": 9000, "p999_ns": None, "max_ns": "lost"}
 
@@ -58,7 +58,11 @@ class Because(unittest.TestCase):
         """That is no slow round trip of a busy machine."""
         one = step([thread(600, 400)] * 4)
         one["gen"].update(echoed=0, lost=100)
-        self.assertTrue(brief.silent(one))
+        one["spinwire"]["pool"] = {"leaked": 0}
+        self.assertEqual(book.status_of({"steps": [one]}), 2)
+        one["gen"].update(echoed=1, lost=99)
+        self.assertEqual(book.status_of({"steps": [one]}), 0)
+        one["gen"].update(echoed=0, lost=100)
         self.assertIn("no frame came back", brief.because(record(), one, 2))
 
     def test_a_cause_when_the_machine_was_quiet(self):

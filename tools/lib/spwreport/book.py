@@ -73,9 +73,9 @@ def _write(path, text, say):
 def status_of(record):
     """0, or 2 when nothing could be measured; a run that did not balance is 3."""
     ok = [step for step in record["steps"] if data.good(step)]
-    if not ok:
-        return 2
-    return 3 if any(step["spinwire"]["ledger"]["residual"] or step["spinwire"]["pool"]["leaked"] for step in ok) else 0
+    if any(step["spinwire"]["ledger"]["residual"] or step["spinwire"]["pool"]["leaked"] for step in ok):
+        return 3
+    return 2 if all(data.silent(step) for step in ok) else 0
 
 
 def _csv(record):

@@ -36,16 +36,11 @@ def waited(threads):
     return len(threads), sum(one["waited_ns"] for one in threads) / whole if whole else 0.0
 
 
-def silent(step):
-    """Whether frames were sent and none came back: no measurement, whatever the other figures are."""
-    return bool(step["gen"]["lost"] and not step["gen"]["echoed"])
-
-
 def because(record, step, cores):
     """Whose fault slow round trips are, by what was measured: cores that threads waited for, cores that were taken
     from a probe with nothing beside it, the most time of a cause."""
     busy, share = waited(step["threads"])
-    if silent(step):
+    if data.silent(step):
         return ("no frame came back: did they go to the other end's MAC (--full names it), does it receive, and does "
                 "it echo?")
     if share >= WAITED and busy > cores:

@@ -13,6 +13,11 @@ def good(step):
     return bool(step.get("gen") and step.get("spinwire"))
 
 
+def silent(step):
+    """Whether frames were sent and none came back: no measurement, whatever the other figures are."""
+    return bool(step["gen"]["lost"] and not step["gen"]["echoed"])
+
+
 def value(step, point):
     """A round-trip percentile of a step: ns, "lost", or None."""
     return step["gen"]["round_trip"].get(f"{point}_ns")
