@@ -156,6 +156,15 @@ class Terminal:
             while data := stream.read(4096):
                 self.text += data.decode(errors="replace")
 
+    def interrupt(self, pattern, what, limit_s):
+        """Ctrl-C once its text matches, or it has ended; (status, text)."""
+        try:
+            spwlab.wait_for(lambda: self.job.poll() is not None or re.search(pattern, self.text), limit_s, what)
+            self.job.send_signal(signal.SIGINT)
+            return self.end()
+        finally:
+            spwlab.stop(self.job)
+
     def end(self):
         status = self.job.wait(60)
         self.reader.join(10)

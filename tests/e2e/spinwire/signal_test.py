@@ -52,15 +52,7 @@ def interrupted(program, *arguments):
         path = os.path.join(folder, "summary.json")
         cmd = [program, *spwlab.eal(f"0@{place.main},1@{place.receive}", prefix), "--", "--port", "null:rate=1000",
                "--seconds", "100", "--json", path, *arguments]
-        shown = spwtest.Terminal(cmd)
-        try:
-            progress = re.compile(r"\x1b\[K\w+: [1-9]\.\d s of 100")
-            spwlab.wait_for(lambda: shown.job.poll() is not None or progress.search(shown.text), 60,
-                            "a line of progress")
-            shown.job.send_signal(signal.SIGINT)
-            status, text = shown.end()
-        finally:
-            spwlab.stop(shown.job)
+        status, text = spwtest.Terminal(cmd).interrupt(r"\x1b\[K\w+: [1-9]\.\d s of 100", "a line of progress", 60)
         equal(status, 130, text)
         check(re.search(rf"\x1b\[K{name}: interrupted after [\d.]+ s of 100\r\n", text), text)
         check("\nframes " not in text and "\nsource " not in text, f"a report:\n{text}")

@@ -315,14 +315,7 @@ def test_main_job_brief():
 def tool_interrupted(cmd, says):
     """Ctrl-C on a terminal and without: 130, one line with how far it was, no report; the line of progress is
     rewritten on a terminal alone."""
-    shown = spwtest.Terminal(cmd)
-    try:
-        spwlab.wait_for(lambda: shown.job.poll() is not None or re.search(r"sending frames: [\d.]+ s", shown.text), 120,
-                        "frames to be sent")
-        shown.job.send_signal(signal.SIGINT)
-        status, text = shown.end()
-    finally:
-        spwlab.stop(shown.job)
+    status, text = spwtest.Terminal(cmd).interrupt(r"sending frames: [\d.]+ s", "frames to be sent", 120)
     equal(status, 130, text)
     check("\r\x1b[K" in text and re.search(says, text) and "report: " not in text, text)
     job = spwlab.spawn(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
