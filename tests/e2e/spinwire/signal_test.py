@@ -101,6 +101,8 @@ def test_stacks():
         process.send_signal(signal.SIGINT)
         spwlab.wait_for(lambda: signals(process.pid, "ShdPnd") & signals(process.pid, "SigBlk") & BIT, 20,
                         "SIGINT to be pending")
+        spwlab.wait_for(lambda: stacks.status(f"/proc/{process.pid}/status").get("State", "").startswith("S"), 20,
+                        "the process to sleep")
         text = stacks.threads(process.pid)
         process.kill()
     check("state S" in text and f"ShdPnd {BIT:016x}" in text, text)

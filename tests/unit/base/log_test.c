@@ -33,7 +33,7 @@ static void flood(struct spw_log_limit *limit)
 		spw_log_limited(limit, SPW_LOG_INFO, "line %u", i);
 }
 
-/* A second may end inside a flood; both seconds then log their burst. */
+/* A second may end inside a flood, also near its end: the next second then logs up to a burst. */
 static void test_a_flood(void **state)
 {
 	const struct timespec second = {.tv_sec = 1};
@@ -42,7 +42,7 @@ static void test_a_flood(void **state)
 	(void)state;
 	spw_log_sink_set(count, NULL);
 	flood(&limit);
-	assert_true(lines == SPW_LOG_BURST || lines == 2 * SPW_LOG_BURST);
+	assert_in_range(lines, SPW_LOG_BURST, 2 * SPW_LOG_BURST);
 	nanosleep(&second, NULL);
 	spw_log_limited(&limit, SPW_LOG_INFO, "later");
 	assert_int_equal(lines + suppressed, FLOOD + 1);
