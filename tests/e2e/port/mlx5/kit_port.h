@@ -36,6 +36,7 @@ struct kit_events {
 	uint64_t outage_ns; /* of the last QUEUE_BACK */
 	char text[96];      /* of the last QUEUE_ERROR */
 	char up[96];        /* of the last PEER_UP */
+	char down[96];      /* of the last PEER_DOWN */
 };
 
 struct kit_port {

@@ -100,6 +100,8 @@ void kit_events(struct kit_port *p)
 				memcpy(p->events.text, ev[i].text, sizeof(ev[i].text));
 			if (ev[i].kind == SPW_PORT_EVENT_PEER_UP)
 				memcpy(p->events.up, ev[i].text, sizeof(ev[i].text));
+			if (ev[i].kind == SPW_PORT_EVENT_PEER_DOWN)
+				memcpy(p->events.down, ev[i].text, sizeof(ev[i].text));
 		}
 	}
 }
