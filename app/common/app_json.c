@@ -22,7 +22,7 @@ json_t *app_json_known(bool known, uint64_t v)
 }
 
 /* Makes the text by put, and writes it whole; releases json. */
-static int json_put(const char *what, json_t *json, bool (*put)(const json_t *json, FILE *file),
+static int json_put(const char *option, json_t *json, bool (*put)(const json_t *json, FILE *file),
 		    const char *path)
 {
 	char *text = NULL;
@@ -37,7 +37,7 @@ static int json_put(const char *what, json_t *json, bool (*put)(const json_t *js
 		free(text);
 		text = NULL;
 	}
-	return app_file_write(what, text, path);
+	return app_file_write(option, text, path);
 }
 
 static bool json_put_document(const json_t *top, FILE *file)
@@ -45,9 +45,9 @@ static bool json_put_document(const json_t *top, FILE *file)
 	return json_dumpf(top, file, JSON_INDENT(1)) == 0 && putc('\n', file) != EOF;
 }
 
-int app_json_write(json_t *top, const char *path)
+int app_json_write(const char *option, json_t *top, const char *path)
 {
-	return json_put("JSON summary", top, json_put_document, path);
+	return json_put(option, top, json_put_document, path);
 }
 
 /* RFC 4180; null is empty. */

@@ -31,11 +31,12 @@ json_t *app_json_known(bool known, uint64_t v);
 
 /* Purpose: writes top to path, which app_file_take has tried. A file appears whole, by a rename, or
  *   stays as it was; devices and pipes are written in place.
+ * Shape: option: that asked for it.
  * Owner: takes over top. NULL stands for a summary that could not be made.
  * Thread: any.
- * Errors: -ENOMEM (top is NULL); -EIO with the path.
+ * Errors: -ENOMEM (top is NULL); -EIO with option and path.
  */
-int app_json_write(json_t *top, const char *path);
+int app_json_write(const char *option, json_t *top, const char *path);
 
 /* Purpose: writes rows, an array of objects that have the same keys in the same order, as CSV: a
  *   line with the keys, and one for each row. Without a row the file is empty.

@@ -30,7 +30,8 @@ static int cores_put(const struct doctor_args *args, const uint32_t *cpu, uint32
 			printf("%u%c", cpu[i], i + 1 < cnt ? ' ' : '\n');
 	}
 	if (args->json)
-		return app_json_write(json_pack("{s:s,s:s,s:o}", "schema", "spinwire.cores/1",
+		return app_json_write("--json",
+				      json_pack("{s:s,s:s,s:o}", "schema", "spinwire.cores/1",
 						"version", SPW_VERSION, "cores", list),
 				      args->json);
 	json_decref(list);

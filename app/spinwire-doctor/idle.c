@@ -177,7 +177,8 @@ static int idle_show(const struct doctor_args *args, const struct idle_probe *pr
 	for (uint32_t i = 0; i < args->idle_cnt; i++)
 		idle_report(rows, &probe[i], tsc, table);
 	if (args->json)
-		rc = app_json_write(json_pack("{s:s,s:s,s:O}", "schema", "spinwire.idle/1",
+		rc = app_json_write("--json",
+				    json_pack("{s:s,s:s,s:O}", "schema", "spinwire.idle/1",
 					      "version", SPW_VERSION, "rows", rows),
 				    args->json);
 	if (args->csv)

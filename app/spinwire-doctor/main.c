@@ -63,10 +63,10 @@ static int doctor_examine(const struct doctor_args *args)
 	else if (!doctor_is_quiet(args))
 		doctor_table(plat, args->full);
 	if (args->json)
-		rc = app_json_write(doctor_json(plat, args->facts), args->json);
+		rc = app_json_write("--json", doctor_json(plat, args->facts), args->json);
 	if (args->csv && app_json_csv(doctor_pairs_json(plat), args->csv))
 		rc = -EIO;
-	if (args->receipt && app_json_write(doctor_receipt(plat), args->receipt))
+	if (args->receipt && app_json_write("--receipt", doctor_receipt(plat), args->receipt))
 		rc = -EIO;
 	status = doctor_status(plat);
 	spw_plat_free(plat);
@@ -100,7 +100,7 @@ static int doctor_diff_report(const struct doctor_args *args, const struct spw_p
 	if (!app_file_is_stdout(args->json))
 		doctor_diff_table(diff);
 	if (rc == 0 && args->json)
-		rc = app_json_write(json_incref(diff), args->json);
+		rc = app_json_write("--json", json_incref(diff), args->json);
 	json_decref(diff);
 	return rc ? rc : differ ? APP_MACHINE : APP_GOOD;
 }

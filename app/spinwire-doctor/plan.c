@@ -212,7 +212,8 @@ int doctor_plan(const struct doctor_args *args, const struct spw_plat *own,
 	plan.own_is_first = strcmp(plan.link[0].own->mac, plan.link[0].peer->mac) < 0;
 	if (!app_file_is_stdout(args->json))
 		plan_print(&plan, own, peer);
-	if (args->json && (rc = app_json_write(plan_json(&plan, own, peer), args->json)) < 0)
+	if (args->json &&
+	    (rc = app_json_write("--json", plan_json(&plan, own, peer), args->json)) < 0)
 		return rc;
 	return args->apply ? plan_apply(&plan, args->apply) : 0;
 }

@@ -187,5 +187,5 @@ static json_t *gen_summary_json(const struct gen_sum *sum, const struct gen_repo
 /* Released by app_json_write, also after an error. */
 int gen_report_json(const struct gen_sum *sum, const struct gen_report *what, const char *path)
 {
-	return app_json_write(gen_summary_json(sum, what), path);
+	return app_json_write("--json", gen_summary_json(sum, what), path);
 }

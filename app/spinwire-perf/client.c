@@ -155,7 +155,7 @@ static int html_write(const struct perf_args *args, const struct perf_session *s
 	if (fd < 0)
 		return spw_err(EIO, "%s: %s", temp, strerror(errno));
 	close(fd);
-	rc = app_json_write(perf_report(s, rows), temp);
+	rc = app_json_write("--html", perf_report(s, rows), temp);
 	if (rc == 0)
 		rc = perf_html(temp, args->html);
 	unlink(temp);
@@ -166,7 +166,7 @@ static int html_write(const struct perf_args *args, const struct perf_session *s
 static int client_outputs_write(const struct perf_args *args, const struct perf_session *s,
 				const struct perf_rows *rows, int status)
 {
-	if (args->json && app_json_write(perf_report(s, rows), args->json))
+	if (args->json && app_json_write("--json", perf_report(s, rows), args->json))
 		status = app_complain(PERF_PROGRAM, -EIO);
 	if (args->csv && perf_csv(s, rows, args->csv))
 		status = app_complain(PERF_PROGRAM, -EIO);

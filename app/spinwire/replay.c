@@ -136,7 +136,7 @@ static json_t *replay_summary(const struct replay *replay)
 static int replay_report(const struct replay *replay, const char *json, const char *explain)
 {
 	if (json) {
-		int rc = app_json_write(replay_summary(replay), json);
+		int rc = app_json_write("--json", replay_summary(replay), json);
 
 		if (rc)
 			return rc;

@@ -147,7 +147,8 @@ static int write_json(const struct spw_bench_out *out, const char *bench, const 
 						      "median", r->median, "min", r->min, "max",
 						      r->max, "runs", (int)r->runs));
 	}
-	return app_json_write(json_pack("{s:s,s:s,s:o,s:o}", "schema", "spinwire.bench/1", "bench",
+	return app_json_write("--json",
+			      json_pack("{s:s,s:s,s:o,s:o}", "schema", "spinwire.bench/1", "bench",
 					bench, "machine", app_json_text(out->machine), "rows",
 					rows),
 			      path)

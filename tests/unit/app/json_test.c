@@ -77,7 +77,7 @@ static void test_replaces(void **state)
 	old_summary();
 	assert_int_equal(app_file_take("--json", path), 0);
 	assert_content(OLD);
-	assert_int_equal(app_json_write(small(), path), 0);
+	assert_int_equal(app_json_write("--json", small(), path), 0);
 	assert_content("{\n \"a\": 1\n}\n");
 }
 
@@ -91,7 +91,7 @@ static void test_no_room(void **state)
 	limit = (struct rlimit){.rlim_cur = 4096, .rlim_max = was.rlim_max};
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	assert_int_equal(app_json_write(large(), path), -EIO);
+	assert_int_equal(app_json_write("--json", large(), path), -EIO);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	assert_non_null(strstr(spw_err_text(), path));
 	assert_content(OLD);
@@ -124,7 +124,7 @@ static void test_link(void **state)
 	(void)state;
 	snprintf(target, sizeof(target), "%s/target", folder);
 	assert_int_equal(symlink(target, path), 0);
-	assert_int_equal(app_json_write(small(), path), 0);
+	assert_int_equal(app_json_write("--json", small(), path), 0);
 	assert_int_equal(lstat(path, &st), 0);
 	assert_true(S_ISREG(st.st_mode));
 	assert_int_equal(access(target, F_OK), -1);
@@ -136,11 +136,12 @@ static void test_device(void **state)
 
 	(void)state;
 	assert_int_equal(app_file_take("--json", "/dev/null"), 0);
-	assert_int_equal(app_json_write(small(), "/dev/null"), 0);
+	assert_int_equal(app_json_write("--json", small(), "/dev/null"), 0);
 	assert_int_equal(stat("/dev/null", &st), 0);
 	assert_true(S_ISCHR(st.st_mode));
-	assert_int_equal(app_json_write(small(), "/dev/full"), -EIO);
-	assert_int_equal(app_json_write(NULL, path), -ENOMEM);
+	assert_int_equal(app_json_write("--receipt", small(), "/dev/full"), -EIO);
+	assert_memory_equal(spw_err_text(), "--receipt: /dev/full: ", 22);
+	assert_int_equal(app_json_write("--json", NULL, path), -ENOMEM);
 }
 
 /* Standard output into a file is written in place: it is not renamed over. */
@@ -156,7 +157,7 @@ static void test_stdout(void **state)
 	fflush(stdout);
 	dup2(fd, STDOUT_FILENO);
 	assert_int_equal(app_file_take("--json", "/proc/self/fd/1"), 0);
-	assert_int_equal(app_json_write(small(), "/proc/self/fd/1"), 0);
+	assert_int_equal(app_json_write("--json", small(), "/proc/self/fd/1"), 0);
 	dup2(was, STDOUT_FILENO);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_nlink, 1);
@@ -192,7 +193,7 @@ static void test_dash(void **state)
 	assert_int_equal(app_file_take("--json", "-"), 0);
 	printf("a line of a plug-in\n");
 	fflush(stdout);
-	assert_int_equal(app_json_write(small(), "-"), 0);
+	assert_int_equal(app_json_write("--json", small(), "-"), 0);
 	assert_int_equal(app_file_take("--csv", "-"), -EINVAL);
 	dup2(was, STDOUT_FILENO);
 	dup2(err, STDERR_FILENO);

@@ -28,7 +28,7 @@ static long receipt_write(char *path)
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(spw_plat_read(&from, &plat), 0);
-	assert_int_equal(app_json_write(doctor_receipt(plat), path), 0);
+	assert_int_equal(app_json_write("--receipt", doctor_receipt(plat), path), 0);
 	spw_plat_free(plat);
 	file = fopen(path, "r");
 	assert_non_null(file);
