@@ -54,9 +54,12 @@ const char *app_advice_codes(void)
 
 static enum spw_log_level log_lowest; /* written while no other thread logs */
 
-void app_program_quiet(void)
+int app_program_verbosity(const struct spw_opt_verbosity *verbosity, enum spw_log_level usual)
 {
-	log_lowest = SPW_LOG_WARN;
+	if (verbosity->quiet && verbosity->verbose)
+		return spw_err(EINVAL, "--quiet and --verbose exclude each other");
+	log_lowest = verbosity->quiet ? SPW_LOG_WARN : verbosity->verbose ? SPW_LOG_INFO : usual;
+	return 0;
 }
 
 static void app_log_line(enum spw_log_level level, const char *text, void *program)
@@ -94,12 +97,6 @@ static void app_on_signal(int number)
 	spw_thr_store_rlx(stop_word, (uint32_t)number | (again ? APP_SIGNAL_AGAIN : 0));
 	if (again)
 		signal(number, SIG_DFL);
-}
-
-void app_default_signals(void)
-{
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
 }
 
 /* SIGHUP too, unless it is ignored: a program that was started under nohup goes on. */

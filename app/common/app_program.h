@@ -6,7 +6,9 @@
 #ifndef APP_PROGRAM_H
 #define APP_PROGRAM_H
 
+#include "base/spw_log.h"
 #include "base/spw_types.h"
+#include "opt/spw_opt.h"
 
 /* Exit statuses, shared by every program of spinwire. */
 enum app_status { APP_GOOD = 0, APP_USAGE = 1, APP_MACHINE = 2, APP_BALANCE = 3, APP_FAULT = 4 };
@@ -42,17 +44,13 @@ const char *app_advice_codes(void);
  */
 int app_end(const char *program, int status);
 
-/* Purpose: gives SIGINT and SIGTERM their default action, also when a shell started the program in
- *   the background with SIGINT ignored. Otherwise a signal before app_catch_signals() would be
- *   lost.
- * Thread: main, before anything else.
- */
-void app_default_signals(void);
-
-/* Purpose: from now on the log has warnings and errors only.
+/* Purpose: which lines of the log are printed from now on: those of usual or above; with --quiet
+ *   warnings and errors, with --verbose all. The caller prints no result with --quiet, and does
+ *   not call app_life_start.
  * Thread: main.
+ * Errors: -EINVAL both are given.
  */
-void app_program_quiet(void);
+int app_program_verbosity(const struct spw_opt_verbosity *verbosity, enum spw_log_level usual);
 
 #define APP_SIGNAL_AGAIN (1u << 8)
 

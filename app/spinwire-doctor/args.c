@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "app_opt.h"
+#include "app_program.h"
 #include "base/spw_err.h"
 #include "doctor.h"
 
@@ -133,6 +134,7 @@ static const struct spw_opt table[] = {
 	 .max = 3600 * SECOND,
 	 .bare_unit = SECOND,
 	 .help = "idle: for how long; else 2"},
+	SPW_OPT_VERBOSITY(struct doctor_args, verbosity, NULL),
 };
 
 static const char *const usage[] = {"[check] [--facts] [--json FILE] [--receipt FILE]",
@@ -290,5 +292,6 @@ int doctor_args(struct doctor_args *args, int argc, char **argv)
 		app_opt_answer(&program, rc);
 	if (!args->command)
 		args->command = "check";
-	return rc ? rc : args_check(args);
+	rc = rc ? rc : args_check(args);
+	return rc ? rc : app_program_verbosity(&args->verbosity, SPW_LOG_WARN);
 }

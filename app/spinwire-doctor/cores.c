@@ -26,7 +26,7 @@ static int cores_put(const struct doctor_args *args, const uint32_t *cpu, uint32
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		json_array_append_new(list, json_integer(cpu[i]));
-		if (!app_file_is_stdout(args->json))
+		if (!doctor_is_quiet(args))
 			printf("%u%c", cpu[i], i + 1 < cnt ? ' ' : '\n');
 	}
 	if (args->json)

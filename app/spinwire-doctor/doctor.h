@@ -16,6 +16,7 @@
 #include <jansson.h>
 
 #include "base/spw_types.h"
+#include "opt/spw_opt.h"
 #include "plat/spw_plat.h"
 
 #define DOCTOR_FILE_MAX 4u
@@ -32,6 +33,7 @@ struct doctor_args {
 	const char *cores, *near; /* cores: how many, near which NIC; NULL: any */
 	uint64_t core_cnt;
 	bool facts, full, measure;
+	struct spw_opt_verbosity verbosity;
 	uint64_t expect_bps; /* measure: what one function should carry; 0: not given */
 	uint32_t idle_cnt, idle_core[DOCTOR_IDLE_MAX];
 	uint64_t idle_ns;
@@ -41,6 +43,9 @@ struct doctor_args {
 /* args.c: reads the command line.
  * Returns: 0; above 0 when a question was answered; or -EINVAL with a text. */
 int doctor_args(struct doctor_args *args, int argc, char **argv);
+
+/* main.c: whether nothing is printed on stdout but a report that an option sends there. */
+bool doctor_is_quiet(const struct doctor_args *args);
 
 /* source.c: reads a machine. The running one, with two readings of the counters. */
 int doctor_live(struct spw_plat **plat_out);

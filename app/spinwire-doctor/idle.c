@@ -167,7 +167,7 @@ static int idle_run(struct idle_probe *probe, uint32_t cnt)
 static int idle_show(const struct doctor_args *args, const struct idle_probe *probe,
 		     const struct spw_tsc *tsc)
 {
-	bool table = !app_file_is_stdout(args->json) && !app_file_is_stdout(args->csv);
+	bool table = !doctor_is_quiet(args);
 	json_t *rows = json_array();
 	int rc = 0;
 

@@ -39,11 +39,11 @@ static int doctor_outputs_try(const struct doctor_args *args)
 	return rc ? rc : app_file_take("--receipt", args->receipt);
 }
 
-/* stdout has one of the reports alone. */
-static bool doctor_is_quiet(const struct doctor_args *args)
+/* stdout has one of the reports alone, or nothing. */
+bool doctor_is_quiet(const struct doctor_args *args)
 {
-	return app_file_is_stdout(args->json) || app_file_is_stdout(args->csv) ||
-	       app_file_is_stdout(args->receipt);
+	return args->verbosity.quiet || app_file_is_stdout(args->json) ||
+	       app_file_is_stdout(args->csv) || app_file_is_stdout(args->receipt);
 }
 
 /* check and replay */
@@ -97,7 +97,7 @@ static int doctor_diff_report(const struct doctor_args *args, const struct spw_p
 			    json_array_size(json_object_get(diff, "facts"));
 	int rc = diff ? 0 : spw_err(ENOMEM, "diff: no memory");
 
-	if (!app_file_is_stdout(args->json))
+	if (!doctor_is_quiet(args))
 		doctor_diff_table(diff);
 	if (rc == 0 && args->json)
 		rc = app_json_write("--json", json_incref(diff), args->json);

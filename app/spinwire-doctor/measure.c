@@ -199,7 +199,8 @@ int doctor_measure(const struct doctor_args *args, struct spw_plat *plat)
 
 	if (!list)
 		return spw_err(ENOMEM, "no memory to measure");
-	app_life_start("spinwire-doctor");
+	if (!args->verbosity.quiet)
+		app_life_start("spinwire-doctor");
 	if (plat->gpu_cnt) {
 		app_life_phase(plat->gpu_cnt * 1000000000ull, "putting the GPUs under load");
 		spw_plat_gpus_load(plat, NULL, NULL);

@@ -171,7 +171,7 @@ static int plan_write_error(const char *path)
 }
 
 /* Writes beside the file and renames: whoever looks finds the old file or the whole new one. */
-static int plan_apply(const struct plan *plan, const char *root)
+static int plan_apply(const struct plan *plan, const char *root, bool quiet)
 {
 	char path[PATH_MAX], temp[PATH_MAX + 8];
 	FILE *file;
@@ -191,7 +191,8 @@ static int plan_apply(const struct plan *plan, const char *root)
 		unlink(temp);
 		return plan_write_error(path);
 	}
-	printf("# written: %s; netplan apply makes it so\n", path);
+	if (!quiet)
+		printf("# written: %s; netplan apply makes it so\n", path);
 	return 0;
 }
 
@@ -210,10 +211,10 @@ int doctor_plan(const struct doctor_args *args, const struct spw_plat *own,
 		return rc;
 	/* The same comparison at the other machine comes out the other way round. */
 	plan.own_is_first = strcmp(plan.link[0].own->mac, plan.link[0].peer->mac) < 0;
-	if (!app_file_is_stdout(args->json))
+	if (!doctor_is_quiet(args))
 		plan_print(&plan, own, peer);
 	if (args->json &&
 	    (rc = app_json_write("--json", plan_json(&plan, own, peer), args->json)) < 0)
 		return rc;
-	return args->apply ? plan_apply(&plan, args->apply) : 0;
+	return args->apply ? plan_apply(&plan, args->apply, args->verbosity.quiet) : 0;
 }

@@ -17,7 +17,8 @@ struct gen_conf {
 	struct gen_frame_conf frame;
 	uint64_t seconds_ns, warm_up_ns, linger_ns, link_wait_ns, probe_ns, hold_ns, slow_ns;
 	uint32_t slots;
-	bool expect_echo, full, quiet, verbose, check;
+	bool expect_echo, full, check;
+	struct spw_opt_verbosity verbosity;
 	uint64_t stats_period_ns;       /* 0: no line while it runs */
 	const char *json, *hdr, *trail; /* NULL: none */
 	uint32_t trail_every;

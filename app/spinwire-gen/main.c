@@ -140,7 +140,7 @@ static int gen_report_write(struct gen *gen)
 		gen->interrupted = app_life_interrupted(PROGRAM,
 							gen->senders.stop & ~APP_SIGNAL_AGAIN,
 							sum.ran_ns, gen->conf.seconds_ns);
-	else if (rc == 0 && !app_file_is_stdout(gen->conf.json) && !gen->conf.quiet)
+	else if (rc == 0 && !app_file_is_stdout(gen->conf.json) && !gen->conf.verbosity.quiet)
 		gen_report_text(&sum, &what);
 	if (rc == 0 && gen->conf.json)
 		rc = gen_report_json(&sum, &what, gen->conf.json);
@@ -179,10 +179,10 @@ static int gen_args_read(struct gen *gen, int argc, char **argv)
 		app_opt_answer(gen_conf_program(), rc);
 	if (rc != SPW_OPT_RUN)
 		return rc;
-	gen->eal.verbose = gen->conf.verbose;
-	if (gen->conf.quiet)
-		app_program_quiet();
-	rc = app_limits_args(&gen->eal);
+	gen->eal.verbose = gen->conf.verbosity.verbose;
+	rc = app_program_verbosity(&gen->conf.verbosity, SPW_LOG_INFO);
+	if (rc == 0)
+		rc = app_limits_args(&gen->eal);
 	if (rc == 0)
 		rc = app_file_take("--json", gen->conf.json);
 	if (rc == 0)
@@ -204,7 +204,7 @@ static int gen_run_all(struct gen *gen)
 		rc = gen_log_open(gen);
 	if (rc == 0) {
 		app_catch_signals(&gen->senders.stop);
-		if (!gen->conf.quiet && !gen->conf.stats_period_ns)
+		if (!gen->conf.stats_period_ns)
 			app_life_phase(gen->conf.seconds_ns, "sending");
 		app_rate_begin(&gen->period, gen->conf.stats_period_ns, &gen->senders.tsc);
 		rc = gen_senders_run(&gen->senders, gen_tick, gen);
@@ -232,14 +232,14 @@ static int gen_main_run(struct gen *gen, int argc, char **argv)
 
 	if (rc > SPW_OPT_RUN)
 		return APP_GOOD;
-	if (!gen->conf.full)
+	if (!gen->conf.full && !gen->conf.verbosity.verbose)
 		app_advice_hold();
 	if (rc == 0) {
 		app_rights_reduce(&gen->eal);
 		rc = app_eal_start(&gen->eal);
 	}
 	gen->eal_up = rc == 0;
-	if (rc == 0)
+	if (rc == 0 && !gen->conf.verbosity.quiet)
 		app_life_start(PROGRAM);
 	if (rc == 0)
 		rc = gen_run_all(gen);
@@ -255,7 +255,6 @@ int main(int argc, char **argv)
 	uint32_t leaked;
 	int status;
 
-	app_default_signals();
 	app_program_start(PROGRAM);
 	app_life_ends(PROGRAM); /* until gen_run_all catches it */
 	status = gen_main_run(&gen, argc, argv);

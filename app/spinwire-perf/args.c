@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "app_opt.h"
+#include "app_program.h"
 #include "base/spw_err.h"
 
 #define SIZE_BYTES_MAX (16ull << 30)
@@ -189,6 +190,7 @@ static const struct spw_opt table[] = {
 	 FIELD(once),
 	 .kind = SPW_OPT_FLAG,
 	 .help = "serve: leave after one session"},
+	SPW_OPT_VERBOSITY(struct perf_args, verbosity, NULL),
 };
 _Static_assert(PERF_PORT == 18515, "the default of --port");
 
@@ -198,10 +200,13 @@ static const char *const usage[] = {"                 two software devices of th
 				    "--ssh HOST       starts the other end there first", NULL};
 static const struct spw_opt_command command[] = {
 	{"serve", "", "be the end that answers, until it is interrupted"}, {NULL, NULL, NULL}};
-static const struct spw_opt_pair status[] = {
-	{"0", "all rows are good"},         {"1", "usage"},
-	{"2", "nothing could be measured"}, {"3", "a row is invalid"},
-	{"4", "a row or a rail failed"},    {NULL, NULL}};
+static const struct spw_opt_pair status[] = {{"0", "all rows are good"},
+					     {"1", "usage"},
+					     {"2", "nothing could be measured"},
+					     {"3", "a row is invalid"},
+					     {"4", "a row or a rail failed"},
+					     {"130, 143", "interrupted"},
+					     {NULL, NULL}};
 static const struct spw_opt_pair example[] = {
 	{"spinwire-perf --ssh spark2 --html perf.html",
 	 "The tables of two machines, without a login on the other one; a page of curves."},
@@ -222,6 +227,11 @@ static const struct spw_opt_program program = {
 	.example = example,
 	.see = "spinwire-perf-report(1), spinwire-perf-collectives(1), spinwire-doctor(1), "
 	       "with-softhca(1); docs/100-two-machines.md"};
+
+bool perf_is_started(const struct perf_args *args)
+{
+	return args->serve && args->secret && !strcmp(args->secret, "-");
+}
 
 /* A word without dashes: "serve", or the host. Both together, or two hosts, are an error. */
 static int args_word_take(void *base, const char *word)
@@ -259,5 +269,6 @@ int perf_args(struct perf_args *args, int argc, char **argv)
 	if (args->serve && (args->ssh || args->json || args->csv || args->html))
 		return spw_err(EINVAL, "serve measures for the other end, which prints: --ssh, "
 				       "--json, --csv and --html belong there");
-	return 0;
+	/* What libraries only note (which memory was chosen, and why) stands in the summary. */
+	return app_program_verbosity(&args->verbosity, SPW_LOG_WARN);
 }

@@ -7,6 +7,7 @@
 #define PERF_ARGS_H
 
 #include "base/spw_enum.h"
+#include "opt/spw_opt.h"
 #include "session.h"
 
 /* Groups of rows, as --rows names them. name, as printed */
@@ -28,6 +29,7 @@ struct perf_args {
 	const char *ssh;  /* start the other end there */
 	uint16_t port;
 	bool full, all_sizes, once;
+	struct spw_opt_verbosity verbosity;
 	const char *json, *csv, *html;
 	const char *rails, *secret;
 	uint32_t rows;            /* mask of enum perf_row */
@@ -41,6 +43,9 @@ struct perf_args {
 
 /* Returns: 0; above 0 when a question was answered; or -EINVAL with a text. */
 int perf_args(struct perf_args *args, int argc, char **argv);
+
+/* Returns: whether another end started this one (local.c), with which it may share a terminal. */
+bool perf_is_started(const struct perf_args *args);
 
 struct perf_plan {
 	struct perf_case what[PERF_CASE_MAX];

@@ -37,6 +37,7 @@ static int client_pair(struct perf_session *s, const char *names)
 	if (rc < 0 || (names && strchr(names, '=')) ||
 	    !perf_pair_is_open(&s->rails, &s->own, &s->peer))
 		return rc;
+	app_life_phase(0, "finding out which rails face each other");
 	rc = perf_prove(s, &facing);
 	return rc ? rc : perf_pair(&s->own, &s->peer, names, &facing, &s->rails);
 }
@@ -46,8 +47,11 @@ static int client_begin(const struct perf_args *args, const struct spw_oob_secre
 			struct perf_session *s)
 {
 	json_t *theirs;
-	int rc = perf_facts_read(&s->own);
+	int rc;
 
+	app_life_phase(0, "reading this machine");
+	rc = perf_facts_read(&s->own);
+	app_life_phase(0, "connecting to %s", args->host);
 	if (rc == 0 && (rc = spw_tsc_calibrate(20, &s->tsc)) == 0 &&
 	    (rc = perf_ctl_connect(args->host, args->port, &s->ctl)) == 0)
 		rc = perf_greet_client(&s->ctl, secret, perf_facts_json(&s->own), &theirs);
@@ -162,16 +166,20 @@ static int html_write(const struct perf_args *args, const struct perf_session *s
 	return rc;
 }
 
-/* Each of them, whatever became of the others. */
+/* Each of them, whatever became of the others. *page_out is the HTML page, once it is there: the
+ * result, which is printed after this, names it. */
 static int client_outputs_write(const struct perf_args *args, const struct perf_session *s,
-				const struct perf_rows *rows, int status)
+				const struct perf_rows *rows, int status, const char **page_out)
 {
 	if (args->json && app_json_write("--json", perf_report(s, rows), args->json))
 		status = app_complain(PERF_PROGRAM, -EIO);
 	if (args->csv && perf_csv(s, rows, args->csv))
 		status = app_complain(PERF_PROGRAM, -EIO);
-	if (args->html && html_write(args, s, rows))
+	*page_out = args->html;
+	if (args->html && html_write(args, s, rows)) {
 		status = app_complain(PERF_PROGRAM, -EIO);
+		*page_out = NULL;
+	}
 	return status;
 }
 
@@ -218,26 +226,26 @@ int perf_client(const struct perf_args *args, const struct spw_oob_secret *secre
 	struct perf_session *s = calloc(1, sizeof(*s));
 	struct perf_plan *plan = calloc(1, sizeof(*plan));
 	struct perf_rows rows = {.result = calloc(PERF_CASE_MAX, sizeof(*rows.result))};
-	const bool quiet = app_file_is_stdout(args->json) || app_file_is_stdout(args->csv),
+	const bool quiet = args->verbosity.quiet || app_file_is_stdout(args->json) ||
+			   app_file_is_stdout(args->csv),
 		   tables = args->full && !quiet;
+	const char *page = NULL;
 	int rc = s && plan && rows.result ? 0 : spw_err(ENOMEM, "no memory"), status;
 
 	if (rc == 0) {
 		s->ctl.fd = -1;
 		rc = client_outputs_try(args);
 	}
-	app_life_ends(PERF_PROGRAM);
-	app_life_start(PERF_PROGRAM);
 	if (rc == 0 && (rc = client_begin(args, secret, s)) == 0) {
 		perf_plan(args, s, plan);
 		if (!quiet)
 			perf_table_head(s);
 		measure_all(s, plan, &rows, tables);
+		status = client_outputs_write(args, s, &rows, status_of(s, &rows), &page);
 		if (tables)
-			perf_table_end(s, &rows);
+			perf_table_end(s, &rows, page);
 		else if (!quiet)
-			perf_brief(s, &rows);
-		status = client_outputs_write(args, s, &rows, status_of(s, &rows));
+			perf_brief(s, &rows, page);
 	} else {
 		status = app_complain(PERF_PROGRAM, rc);
 	}

@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app_life.h"
 #include "app_tool.h"
 #include "args.h"
 #include "base/spw_err.h"
@@ -133,6 +134,7 @@ int perf_ssh(struct perf_args *args, struct spw_oob_secret *secret_out)
 	snprintf(to, sizeof(to), "%s", args->ssh);
 	snprintf(host, sizeof(host), "%s", at ? at + 1 : args->ssh);
 	snprintf(port, sizeof(port), "%u", args->port);
+	app_life_phase(0, "starting the other end at %s", host);
 	rc = secret_make(secret, secret_out);
 	if (rc == 0) /* its stdin stays open until this process ends */
 		rc = local_other_start(argv, args->ssh, secret, &in, &args->port);
@@ -182,6 +184,7 @@ static int second_half(char **words, uint32_t cnt, char *host, const char *secre
 	if (pipe(pipe_fd) || write(pipe_fd[1], secret, (size_t)len) != len ||
 	    dup2(pipe_fd[0], STDIN_FILENO) < 0)
 		return spw_err(EIO, "pipe: %s", strerror(errno));
+	app_life_phase(0, "%s", "");
 	execvp(words[0], words);
 	return spw_err(EIO, "%s: %s", words[0], strerror(errno));
 }
@@ -197,6 +200,7 @@ int perf_local(const struct perf_args *args, char **argv)
 	int in, rc = local_rights();
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
+	app_life_phase(0, "starting the other end");
 	rc = rc < 0 ? rc : secret_make(secret, &unused);
 	if (rc < 0 || len <= 0)
 		return rc ? rc : spw_err(EIO, "/proc/self/exe: %s", strerror(errno));

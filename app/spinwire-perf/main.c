@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app_life.h"
 #include "app_program.h"
 #include "args.h"
-#include "base/spw_log.h"
 
 /* "-": a line of stdin, for whoever starts this program by another. */
 static int secret_read(const char *path, struct spw_oob_secret *secret_out)
@@ -29,13 +29,6 @@ static int secret_read(const char *path, struct spw_oob_secret *secret_out)
 	return rc;
 }
 
-/* What libraries only note (which memory was chosen, and why) stands in the summary. */
-static void main_log(enum spw_log_level level, const char *text, void *arg SPW_UNUSED)
-{
-	if (level >= SPW_LOG_WARN)
-		fprintf(stderr, PERF_PROGRAM ": %s\n", text);
-}
-
 /* perf_ssh starts the other end and sets its host and secret, so it comes before this end's part;
  * perf_local returns only with an error. */
 int main(int argc, char **argv)
@@ -45,10 +38,11 @@ int main(int argc, char **argv)
 	int rc, status = APP_GOOD;
 
 	app_program_start(PERF_PROGRAM);
-	spw_log_sink_set(main_log, NULL);
-	app_default_signals();
+	app_life_ends(PERF_PROGRAM);
 	if ((rc = perf_args(&args, argc, argv)) != 0)
 		return rc < 0 ? app_complain(PERF_PROGRAM, rc) : APP_GOOD;
+	if (!args.verbosity.quiet && !perf_is_started(&args))
+		app_life_start(PERF_PROGRAM);
 	if ((rc = secret_read(args.secret, &secret)) == 0 && args.ssh)
 		rc = perf_ssh(&args, &secret);
 	if (rc == 0 && !args.serve && !args.host)

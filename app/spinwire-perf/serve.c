@@ -7,15 +7,18 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "app_life.h"
 #include "app_program.h"
 #include "args.h"
-#include "control/door.h"
 #include "base/spw_err.h"
+#include "control/door.h"
+#include "result/table.h"
 
 /* For the next case, and for each order of one beside its own time. */
 #define ORDER_MS 60000u
@@ -38,6 +41,15 @@ static int serve_case(struct perf_session *s, const struct perf_case *what, cons
 				       : perf_xfer_server(s, what, msg);
 }
 
+static int serve_shown(struct perf_session *s, const struct perf_case *what, const json_t *msg)
+{
+	char size[PERF_SIZE_BYTES];
+
+	perf_size_text(what->bytes, size);
+	app_life_step(0, "for %s: %s, %s", s->ctl.peer, perf_op_name(what->op), size);
+	return serve_case(s, what, msg);
+}
+
 /* A case that cannot be parsed ends the session; one that fails later need not. */
 static int one_case(struct perf_session *s)
 {
@@ -56,7 +68,7 @@ static int one_case(struct perf_session *s)
 	else if ((rc = perf_case_parse(request, &what)) < 0)
 		perf_ctl_error(&s->ctl, rc);
 	else
-		rc = serve_case(s, &what, msg);
+		rc = serve_shown(s, &what, msg);
 	json_decref(msg);
 	return rc;
 }
@@ -117,7 +129,9 @@ static int serve_all(struct perf_session *s, struct perf_door *door, const struc
 	int rc = 0;
 
 	while (wait_client(door, args, &s->ctl)) {
+		app_life_phase(0, "for %s", s->ctl.peer);
 		rc = serve_session(s, args);
+		app_life_phase(0, "%s", "");
 		if (rc < 0)
 			fprintf(stderr, PERF_PROGRAM ": error: %s\n", spw_err_text());
 		perf_ctl_close(&s->ctl);
@@ -128,16 +142,37 @@ static int serve_all(struct perf_session *s, struct perf_door *door, const struc
 	return args->once && rc < 0 ? APP_FAULT : APP_GOOD;
 }
 
+/* Ctrl-C reaches both ends of one terminal: one that the client started leaves with its stdin. */
+static void serve_catch_signals(const struct perf_args *args)
+{
+	app_catch_signals(&stop_word);
+	if (perf_is_started(args))
+		signal(SIGINT, SIG_IGN);
+}
+
+/* A signal is the only end of a server, so it gives the status. */
+static int serve_interrupted(const struct perf_args *args, uint64_t begin_ns, int status)
+{
+	const uint32_t number = spw_thr_load_rlx(&stop_word) & ~APP_SIGNAL_AGAIN;
+
+	if (!number)
+		return status;
+	return perf_is_started(args)
+		       ? 128 + (int)number
+		       : app_life_interrupted(PERF_PROGRAM, number, perf_now_ns() - begin_ns, 0);
+}
+
 /* The line with the port is read by local.c of whoever started this end: it is flushed at once. */
 int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret)
 {
 	struct perf_session *s = calloc(1, sizeof(*s));
 	struct perf_door *door = NULL;
+	const uint64_t begin_ns = perf_now_ns();
 	uint16_t port = args->port;
 	int rc = s ? 0 : spw_err(ENOMEM, "no memory for a session");
 
 	rc = rc ? rc : spw_tsc_calibrate(20, &s->tsc);
-	app_catch_signals(&stop_word);
+	serve_catch_signals(args);
 	rc = rc ? rc : perf_door_open(&port, secret, &stop_word, &door);
 	if (rc < 0) {
 		rc = app_complain(PERF_PROGRAM, rc);
@@ -146,10 +181,12 @@ int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret
 		s->data_port = args->port ? (uint16_t)(args->port + 2) : 0;
 		if (!secret->len)
 			serve_warn_open(port);
-		printf(PERF_PROGRAM ": serves on port %u\n", port);
+		if (!args->verbosity.quiet)
+			printf(PERF_PROGRAM ": serves on port %u\n", port);
 		fflush(stdout);
 		rc = serve_all(s, door, args);
 	}
+	rc = serve_interrupted(args, begin_ns, rc);
 	perf_door_close(door);
 	free(s);
 	return rc;

@@ -61,20 +61,7 @@ static const struct spw_opt own_table[] = {
 	 .bytes = sizeof(bool),
 	 .kind = SPW_OPT_FLAG,
 	 .help = "print every table of the result; without it ten lines"},
-	{.name = "quiet",
-	 .letter = 'q',
-	 .section = "run",
-	 .offset = offsetof(struct spw_conf, run.quiet),
-	 .bytes = sizeof(bool),
-	 .kind = SPW_OPT_FLAG,
-	 .help = "print warnings and errors alone, besides the lines of --stats-period"},
-	{.name = "verbose",
-	 .letter = 'v',
-	 .section = "run",
-	 .offset = offsetof(struct spw_conf, run.verbose),
-	 .bytes = sizeof(bool),
-	 .kind = SPW_OPT_FLAG,
-	 .help = "log what EAL logs too, and what would improve this machine"},
+	SPW_OPT_VERBOSITY(struct spw_conf, run.verbosity, "run"),
 	{.name = "replay",
 	 .section = "replay",
 	 .kind = SPW_OPT_OWN,
@@ -187,9 +174,8 @@ int app_args(struct app *app, int argc, char **argv)
 				   argv + app->eal.split);
 	if (rc > SPW_OPT_RUN)
 		app_opt_answer(program, rc);
-	app->eal.verbose = app->conf.run.verbose;
-	if (app->conf.run.quiet)
-		app_program_quiet();
+	app->eal.verbose = app->conf.run.verbosity.verbose;
+	rc = rc ? rc : app_program_verbosity(&app->conf.run.verbosity, SPW_LOG_INFO);
 	rc = rc ? rc : app_limits_args(&app->eal);
 	for (uint32_t i = 0; rc == 0 && i < app->conf.port_cnt; i++)
 		rc = app_eal_port(&app->eal, &app->conf.port[i].spec);

@@ -319,7 +319,7 @@ int app_run(struct app *app)
 		rc = app_telemetry_open(app);
 	if (rc < 0)
 		spw_warn("%s", spw_err_text());
-	if (app->conf.run.seconds_ns && !app->conf.run.quiet && !app->conf.run.stats_period_ns)
+	if (app->conf.run.seconds_ns && !app->conf.run.stats_period_ns)
 		app_life_phase(app->conf.run.seconds_ns, "running");
 	app_rate_begin(&app->period, app->conf.run.stats_period_ns, &app->tsc);
 	status = rc < 0 ? APP_MACHINE : control_watch(app);

@@ -36,7 +36,8 @@ static int spinwire_files_end(struct app *app, struct app_result *result, int st
 		status = spinwire_status(app_report_json(app, result, app->conf.run.json), status);
 	status = spinwire_status(app_trail_write(app), status);
 	status = spinwire_status(app_record_end(app, &result->topo), status);
-	if (!app_file_is_stdout(app->conf.run.json) && !app->interrupted && !app->conf.run.quiet)
+	if (!app_file_is_stdout(app->conf.run.json) && !app->interrupted &&
+	    !app->conf.run.verbosity.quiet)
 		app_record_print(app);
 	if (app->hdr_rc)
 		spw_err(-app->hdr_rc, "--hdr %s is incomplete", app->conf.run.hdr);
@@ -65,7 +66,7 @@ static int spinwire_report(struct app *app, int status)
 		status = APP_BALANCE;
 	if (status == APP_GOOD && app->interrupted)
 		status = spinwire_interrupted(app, &result);
-	else if (!app_file_is_stdout(app->conf.run.json) && !app->conf.run.quiet)
+	else if (!app_file_is_stdout(app->conf.run.json) && !app->conf.run.verbosity.quiet)
 		(app->conf.run.full ? app_report_text : app_report_brief)(app, &result);
 	status = spinwire_files_end(app, &result, status);
 	free(view);
@@ -80,7 +81,7 @@ static int spinwire_run(struct app *app, int argc, char **argv)
 	if ((rc = app_args(app, argc, argv)) > 0)
 		return APP_GOOD;
 	/* A run without an end is a service, whose log has the advice. */
-	if (!app->conf.run.full && !app->conf.run.verbose &&
+	if (!app->conf.run.full && !app->conf.run.verbosity.verbose &&
 	    (app->conf.run.seconds_ns || app->conf.run.frames))
 		app_advice_hold();
 	if (rc == 0) {
@@ -95,7 +96,8 @@ static int spinwire_run(struct app *app, int argc, char **argv)
 	if (rc < 0)
 		return app_complain(PROGRAM, rc);
 	app->eal_up = true;
-	app_life_start(PROGRAM);
+	if (!app->conf.run.verbosity.quiet)
+		app_life_start(PROGRAM);
 	if ((rc = spw_tsc_calibrate(100, &app->tsc)) < 0 || (rc = app_topology_open(app)) < 0)
 		return app_complain(PROGRAM, rc);
 	app_machine_report(app);
@@ -110,7 +112,6 @@ int main(int argc, char **argv)
 	static struct app app;
 	int status;
 
-	app_default_signals();
 	app_program_start(PROGRAM);
 	app_life_ends(PROGRAM); /* until app_run catches it */
 	/* By lines also into a pipe: a reader follows the run. */

@@ -132,19 +132,25 @@ static json_t *replay_summary(const struct replay *replay)
 		app_worst_json(&replay->app, &replay->result), "differs", replay_differs_json(sum));
 }
 
+/* The options that a replay takes. */
+struct replay_args {
+	const char *file, *json, *explain, *handler;
+	struct spw_opt_verbosity verbosity;
+};
+
 /* --explain prints one batch in place of the whole. */
-static int replay_report(const struct replay *replay, const char *json, const char *explain)
+static int replay_report(const struct replay *replay, const struct replay_args *args)
 {
-	if (json) {
-		int rc = app_json_write("--json", replay_summary(replay), json);
+	if (args->json) {
+		int rc = app_json_write("--json", replay_summary(replay), args->json);
 
 		if (rc)
 			return rc;
 	}
-	if (app_file_is_stdout(json) && !explain)
+	if (args->explain)
+		return app_replay_explain(replay, args->explain);
+	if (app_file_is_stdout(args->json) || args->verbosity.quiet)
 		return 0;
-	if (explain)
-		return app_replay_explain(replay, explain);
 	replay_print_head(replay);
 	if (!app_replay_is_whole(replay))
 		printf("\nthe run was on: ports and executor are not part of the ledger");
@@ -154,11 +160,6 @@ static int replay_report(const struct replay *replay, const char *json, const ch
 }
 
 /* ---- arguments ---- */
-
-/* The four options that a replay takes. */
-struct replay_args {
-	const char *file, *json, *explain, *handler;
-};
 
 /* Before "--", and before EAL: a replay needs no DPDK arguments. */
 bool app_replay_is_asked(int argc, char **argv)
@@ -186,8 +187,14 @@ static int replay_option_take(void *base, const struct spw_opt *opt, const char 
 			*known[i].value = value;
 			return 0;
 		}
-	return spw_err(EINVAL,
-		       "not with --replay, which takes --handler, --json and --explain only");
+	if (!strcmp(opt->name, "quiet"))
+		args->verbosity.quiet = true;
+	else if (!strcmp(opt->name, "verbose"))
+		args->verbosity.verbose = true;
+	else
+		return spw_err(EINVAL, "not with --replay, which takes --handler, --json, "
+				       "--explain, --quiet and --verbose only");
+	return 0;
 }
 
 /* Returns: an enum spw_opt_ask, or an error. */
@@ -213,9 +220,10 @@ int app_replay(int argc, char **argv)
 		app_opt_answer(app_args_program(), rc);
 		return APP_GOOD;
 	}
+	rc = rc ? rc : app_program_verbosity(&args.verbosity, SPW_LOG_INFO);
 	rc = rc ? rc : app_file_take("--json", args.json);
 	rc = rc ? rc : app_replay_open(&replay, args.file, args.handler);
-	rc = rc ? rc : replay_report(&replay, args.json, args.explain);
+	rc = rc ? rc : replay_report(&replay, &args);
 	if (!rc && (app_replay_differs(&replay) ||
 		    (app_replay_is_whole(&replay) && replay.result.topo.sum.residual)))
 		rc = APP_BALANCE;

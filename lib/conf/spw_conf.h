@@ -106,9 +106,9 @@ struct spw_conf {
 		bool record_cqes;          /* what the ports read of their completion rings */
 		uint64_t record_snap;      /* bytes kept of a frame */
 		uint64_t stats_period_ns;  /* 0: no line while it runs */
-		/* Options, no keys of a file: every table, not ten lines; no result as text, and of
-		 * the log warnings alone; EAL's log as well. */
-		bool full, quiet, verbose;
+		/* Options, no keys of a file. full: every table, not ten lines. */
+		bool full;
+		struct spw_opt_verbosity verbosity;
 	} run;
 };
 

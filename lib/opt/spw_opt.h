@@ -14,6 +14,7 @@
 #ifndef SPW_OPT_H
 #define SPW_OPT_H
 
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/spw_types.h"
@@ -62,6 +63,26 @@ struct spw_opt {
 	unsigned int demands;
 	char letter; /* FLAG: "-v" is the same; 0: none */
 };
+
+/* How much a program prints: -q and -v, which mean the same in each. */
+struct spw_opt_verbosity {
+	bool quiet, verbose;
+};
+
+/* Both entries of a table, for a member of that struct. heading: their section, or NULL. */
+#define SPW_OPT_VERBOSITY(type, member, heading)                                                 \
+	{.name = "quiet",                                                                        \
+	 .letter = 'q',                                                                          \
+	 .section = heading,                                                                     \
+	 .offset = offsetof(type, member.quiet),                                                 \
+	 .bytes = sizeof(bool),                                                                  \
+	 .kind = SPW_OPT_FLAG,                                                                   \
+	 .help = "no result: print warnings, errors and what other options ask for"},            \
+	{                                                                                        \
+		.name = "verbose", .letter = 'v', .section = heading,                            \
+		.offset = offsetof(type, member.verbose), .bytes = sizeof(bool),                 \
+		.kind = SPW_OPT_FLAG, .help = "log what was chosen and why, EAL's lines, advice" \
+	}
 
 /* ---- values ---- */
 

@@ -4,7 +4,7 @@
  * One line of progress (app_life.h). It is written to the descriptor itself: stderr's stream lets
  * no cursor move (app_print.h).
  *
- *   main    phase ─── phase ─── ... ─── phase ""
+ *   main    phase ─── step ─── step ─── ... ─── phase ""
  *              \          \
  *   thread      shown four times a second on a terminal, every REPORT_NS elsewhere
  */
@@ -50,14 +50,16 @@ static int life_columns(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : COLUMNS;
 }
 
-/* "2.1 s of 8". The handler of SIGINT calls it too: no lock, no floating point. */
+/* "2.1 s of 8"; "9.2 s" where 8 was too short an estimate. The signal handler calls it too: no
+ * lock, no floating point. */
 static void life_took(uint64_t took_ns, uint64_t whole_ns, char *out, size_t bytes)
 {
 	const unsigned long tenth = SECOND / 10, took = took_ns / tenth, whole = whole_ns / tenth;
 	int n = snprintf(out, bytes, "%lu.%lu s", took / 10, took % 10);
 
-	if (whole)
-		n += snprintf(out + n, bytes - (size_t)n, " of %lu", whole / 10);
+	if (!whole || whole < took)
+		return;
+	n += snprintf(out + n, bytes - (size_t)n, " of %lu", whole / 10);
 	if (whole % 10)
 		snprintf(out + n, bytes - (size_t)n, ".%lu", whole % 10);
 }
@@ -114,20 +116,36 @@ void app_life_start(const char *program)
 }
 
 /* Text of a peer or a device may be part of it. */
-void app_life_phase(uint64_t whole_ns, const char *fmt, ...)
+SPW_PRINTF(3, 0) static void life_set(bool begins, uint64_t whole_ns, const char *fmt, va_list ap)
 {
 	char raw[sizeof(life.text)];
-	va_list ap;
 
-	va_start(ap, fmt);
 	vsnprintf(raw, sizeof(raw), fmt, ap);
-	va_end(ap);
 	pthread_mutex_lock(&life.lock);
 	life_clear_locked();
 	spw_text_show(raw, life.text, sizeof(life.text));
 	life.whole_ns = whole_ns;
-	life.begin_ns = life_now_ns();
+	if (begins)
+		life.begin_ns = life_now_ns();
 	pthread_mutex_unlock(&life.lock);
+}
+
+void app_life_phase(uint64_t whole_ns, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	life_set(true, whole_ns, fmt, ap);
+	va_end(ap);
+}
+
+void app_life_step(uint64_t whole_ns, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	life_set(false, whole_ns, fmt, ap);
+	va_end(ap);
 }
 
 void app_life_clear(void)
@@ -137,7 +155,7 @@ void app_life_clear(void)
 	pthread_mutex_unlock(&life.lock);
 }
 
-/* ---- Ctrl-C ---- */
+/* ---- Ctrl-C, SIGTERM ---- */
 
 int app_life_interrupted(const char *program, uint32_t number, uint64_t took_ns, uint64_t whole_ns)
 {
@@ -170,4 +188,5 @@ void app_life_ends(const char *program)
 	life.program = program;
 	life.begin_ns = life_now_ns();
 	signal(SIGINT, life_on_interrupt);
+	signal(SIGTERM, life_on_interrupt);
 }

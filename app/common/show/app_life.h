@@ -24,6 +24,12 @@ void app_life_start(const char *program);
  */
 void app_life_phase(uint64_t whole_ns, const char *fmt, ...) SPW_PRINTF(2, 3);
 
+/* Purpose: the same phase, further on: its clock goes on.
+ * Shape: whole_ns: how long the phase takes, as is known now.
+ * Thread: main.
+ */
+void app_life_step(uint64_t whole_ns, const char *fmt, ...) SPW_PRINTF(2, 3);
+
 /* Purpose: takes the line away, so that another can be printed; the next turn shows it again.
  * Thread: any.
  */
@@ -36,9 +42,10 @@ void app_life_clear(void);
  */
 int app_life_interrupted(const char *program, uint32_t number, uint64_t took_ns, uint64_t whole_ns);
 
-/* Purpose: from now on SIGINT ends the process with that line, of the phase that it is in, and with
- *   status 130. For programs that have nothing to put in order.
- * Thread: main; program is static.
+/* Purpose: from now on SIGINT and SIGTERM end the process with that line, of the phase that it is
+ *   in, and with status 130 or 143: until app_catch_signals, or for programs that have nothing to
+ *   put in order. Also where a shell started the program in the background, with SIGINT ignored.
+ * Thread: main, before anything that takes time; program is static.
  */
 void app_life_ends(const char *program);
 

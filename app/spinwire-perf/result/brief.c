@@ -14,7 +14,7 @@
 /* Of a latency table, the smallest message: its first row. */
 static void brief_latency(const struct perf_result *r)
 {
-	char title[128], size[16];
+	char title[128], size[PERF_SIZE_BYTES];
 
 	if (r->valid >= PERF_INVALID)
 		return;
@@ -28,7 +28,7 @@ static void brief_latency(const struct perf_result *r)
 static void brief_bandwidth(const struct perf_session *s, const struct perf_result *r)
 {
 	struct perf_verdict v;
-	char title[128], size[16];
+	char title[128], size[PERF_SIZE_BYTES];
 
 	perf_judge(s, r, &v);
 	perf_title(&r->what, title, sizeof(title));
@@ -69,7 +69,7 @@ static void brief_findings(const struct perf_end *end)
 		printf(" (%s)", end->host);
 }
 
-void perf_brief(const struct perf_session *s, const struct perf_rows *rows)
+void perf_brief(const struct perf_session *s, const struct perf_rows *rows, const char *page)
 {
 	for (uint32_t i = 0; i < rows->cnt;)
 		i = brief_table(s, rows, i);
@@ -82,5 +82,7 @@ void perf_brief(const struct perf_session *s, const struct perf_rows *rows)
 		brief_findings(&s->peer);
 		printf(": see spinwire-doctor\n");
 	}
-	app_brief_end("--full: every row; --html FILE: curves");
+	if (page)
+		printf(APP_BRIEF_LEAD "%s\n", "report", page);
+	printf(APP_BRIEF_LEAD "--full: every row%s\n", "next", page ? "" : "; --html FILE: curves");
 }

@@ -15,14 +15,16 @@
 #include "app_life.h"
 #include "measure/coll.h"
 
-void perf_size_text(uint64_t bytes, char out[16])
+#define ROW_EXTRA_MS 250u /* of a row beside the time that is measured */
+
+void perf_size_text(uint64_t bytes, char out[PERF_SIZE_BYTES])
 {
 	static const char *const unit[] = {"B", "KiB", "MiB", "GiB"};
 	uint32_t i = 0;
 
 	for (; i < 3 && bytes >= 1024 && bytes % 1024 == 0; i++)
 		bytes /= 1024;
-	snprintf(out, 16, "%llu %s", (unsigned long long)bytes, unit[i]);
+	snprintf(out, PERF_SIZE_BYTES, "%llu %s", (unsigned long long)bytes, unit[i]);
 }
 
 /* Of TCP rows the streams are the rows of one table; of all others the sizes are. */
@@ -122,20 +124,34 @@ void perf_table_head(const struct perf_session *s)
 
 /* ---- progress ---- */
 
-/* How many of how many, and what the rest will take by those that are done. */
+/* What rows [from, to) take, in ms, beside what they wait for: set-up, warm-up, checks. */
+static double rows_ms(const struct perf_plan *plan, uint32_t from, uint32_t to)
+{
+	double ms = 0;
+
+	for (uint32_t i = from; i < to; i++)
+		ms += plan->what[i].ms + ROW_EXTRA_MS;
+	return ms;
+}
+
+/* The rest will take as much longer than planned as the rows that are done. Whole seconds: it is an
+ * estimate. */
 void perf_table_progress(const struct perf_plan *plan, uint32_t idx)
 {
 	static uint64_t begin_ns;
-	char title[128], size[16], left[32] = "";
+	double took_s, left_s = rows_ms(plan, idx, plan->cnt) * 1e-3;
+	char title[128], size[PERF_SIZE_BYTES];
 
 	if (idx == 0)
 		begin_ns = perf_now_ns();
-	else
-		snprintf(left, sizeof(left), ", about %.0f s left",
-			 (double)(perf_now_ns() - begin_ns) * 1e-9 * (plan->cnt - idx) / idx);
+	took_s = (double)(perf_now_ns() - begin_ns) * 1e-9;
+	if (idx)
+		left_s *= took_s / (rows_ms(plan, 0, idx) * 1e-3);
 	perf_title(&plan->what[idx], title, sizeof(title));
 	perf_size_text(plan->what[idx].bytes, size);
-	app_life_phase(0, "row %u of %u%s: %s, %s", idx + 1, plan->cnt, left, title, size);
+	(idx ? app_life_step : app_life_phase)((uint64_t)(took_s + left_s + 1) * 1000000000u,
+					       "row %u of %u: %s, %s", idx + 1, plan->cnt, title,
+					       size);
 }
 
 /* ---- rows ---- */
@@ -234,9 +250,9 @@ void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, 
 {
 	const struct perf_result *r = &rows->result[idx];
 	struct perf_verdict v;
-	char size[16];
+	char size[PERF_SIZE_BYTES];
 
-	app_life_phase(0, "%s", "");
+	app_life_clear();
 	if (is_hidden(rows, idx))
 		return;
 	if (begins_table(rows, idx))
@@ -328,7 +344,7 @@ static void table_memory(const struct perf_session *s)
 
 /* The doctor's findings are printed only where a table is below its limit: they are where to look.
  */
-void perf_table_end(const struct perf_session *s, const struct perf_rows *rows)
+void perf_table_end(const struct perf_session *s, const struct perf_rows *rows, const char *page)
 {
 	bool below;
 
@@ -346,4 +362,6 @@ void perf_table_end(const struct perf_session *s, const struct perf_rows *rows)
 	}
 	perf_table_reasons(rows, PERF_UNVERIFIED);
 	perf_table_reasons(rows, PERF_FAILED);
+	if (page)
+		printf("report %s\n", page);
 }

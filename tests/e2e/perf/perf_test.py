@@ -51,7 +51,7 @@ def test_local():
 
 def test_brief():
     """A line for each table, in place of its rows, with the figures of the JSON report; the reasons of what cannot be
-    valid here; Ctrl-C names the row."""
+    valid here."""
     spwtest.need_card()
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
@@ -63,13 +63,43 @@ def test_brief():
     best = max(row["gbps"] for row in rows_of(got, op="write", latency=False) if not row["case"]["both"])
     check(f"bandwidth  {best:.3f} Gb/s" in done.stdout and "messages/s" not in done.stdout, done.stdout)
     check("unverified: " in done.stdout and done.stdout.splitlines()[-1].startswith("next "), done.stdout)
-    shown = spwtest.Terminal([PERF, "--rows", "write", "--time", "2s"])
-    row = re.compile(r"\[Krow 1 of \d+: write")
-    spwlab.wait_for(lambda: shown.job.poll() is not None or row.search(shown.text), 60, "a row")
-    shown.job.send_signal(signal.SIGINT)
-    status, text = shown.end()
-    equal(status, 130, text)
-    check(re.search(r"spinwire-perf: interrupted after [\d.]+ s: row 1 of \d+: write, rail 1, ", text), text)
+
+
+def test_page_is_named():
+    """By the result, once it is written; a page that could not be is not."""
+    spwtest.need_card()
+    quick = ["--rows", "write", "--sizes", "64", "--time", "20ms"]
+    with spwlab.scratch() as folder:
+        page = os.path.join(folder, "page")
+        done = perf(*quick, "--html", page)
+        check(done.stdout.endswith(f"\nreport     {page}\nnext       --full: every row\n"), done.stdout)
+        done = perf(*quick, "--html", page, "--full")
+        check(done.stdout.endswith(f"\nreport {page}\n"), done.stdout)
+        done = perf(*quick, "--html", "/dev/full", status=2)
+        check("report " not in done.stdout and done.stdout.endswith(": every row; --html FILE: curves\n"), done.stdout)
+
+
+def test_interrupted():
+    """One line, which names the row and how long all will take, in place of a report; a server's, how long it
+    served. The end that the client started leaves without a word."""
+    spwtest.need_card()
+    client = [PERF, "--rows", "write", "--time", "2s"]
+    line = r"spinwire-perf: interrupted after [\d.]+ s"
+    status, text = spwtest.Terminal(client).interrupt(r"\[Krow 1 of \d+: write", "a row", 60)
+    equal((status, text.count("interrupted")), (130, 1), text)
+    check(re.search(line + r" of \d+: row 1 of \d+: write, rail 1, ", text), text)
+    with spwlab.scratch() as folder:
+        log = os.path.join(folder, "log")
+        with open(log, "wb") as file:
+            job = spwlab.spawn([*client, "--full"], stdout=file, stderr=file)
+        spwlab.wait_for(lambda: job.poll() is not None or " 2 B " in spwlab.read(log), 60, "the first row")
+        job.send_signal(signal.SIGTERM)
+        equal(job.wait(60), 143, spwlab.read(log))
+        check(re.search(line + r" of \d+: row 2 of \d+: ", spwlab.read(log)), spwlab.read(log))
+        with server(log=log) as (_, job):
+            job.send_signal(signal.SIGINT)
+            equal(job.wait(30), 130, spwlab.read(log))
+        check(re.search(f"^{line}$", spwlab.read(log), re.M), spwlab.read(log))
 
 
 def test_outputs():

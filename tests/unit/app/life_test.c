@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,6 +54,11 @@ static void of_unknown(void)
 	_exit(app_life_interrupted("program", SIGINT, 61000000000, 0));
 }
 
+static void of_too_few(void)
+{
+	_exit(app_life_interrupted("program", SIGINT, 9200000000, 8000000000));
+}
+
 static void the_line_has_how_far_it_was(void **state SPW_UNUSED)
 {
 	char out[256];
@@ -63,6 +69,8 @@ static void the_line_has_how_far_it_was(void **state SPW_UNUSED)
 	assert_string_equal(out, "program: interrupted after 0.0 s of 0.5\n");
 	assert_int_equal(WEXITSTATUS(caught(of_unknown, out, sizeof(out))), 130);
 	assert_string_equal(out, "program: interrupted after 61.0 s\n");
+	assert_int_equal(WEXITSTATUS(caught(of_too_few, out, sizeof(out))), 130);
+	assert_string_equal(out, "program: interrupted after 9.2 s\n");
 }
 
 static void killed_in_a_phase(void)
@@ -80,6 +88,26 @@ static void an_interrupt_names_the_phase(void **state SPW_UNUSED)
 
 	assert_int_equal(WEXITSTATUS(caught(killed_in_a_phase, out, sizeof(out))), 130);
 	assert_string_equal(out, "program: interrupted after 0.0 s of 8: writing\\u001b[31m it\n");
+}
+
+static void killed_a_step_on(void)
+{
+	app_life_ends("program");
+	app_life_phase(0, "reading");
+	usleep(100000);
+	app_life_step(3000000000, "row 2");
+	raise(SIGTERM);
+}
+
+static void a_step_keeps_the_clock(void **state SPW_UNUSED)
+{
+	char out[256], after;
+	float took_s;
+
+	assert_int_equal(WEXITSTATUS(caught(killed_a_step_on, out, sizeof(out))), 143);
+	assert_int_equal(
+		sscanf(out, "program: interrupted after %f s of 3: row %c", &took_s, &after), 2);
+	assert_true(took_s >= 0.1f && after == '2');
 }
 
 static void quick(void)
@@ -104,6 +132,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_line_has_how_far_it_was),
 		cmocka_unit_test(an_interrupt_names_the_phase),
+		cmocka_unit_test(a_step_keeps_the_clock),
 		cmocka_unit_test(what_is_over_soon_has_no_line),
 	};
 
