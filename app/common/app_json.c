@@ -75,16 +75,14 @@ static bool json_put_rows(const json_t *rows, FILE *file)
 		const char *key, *sep = "";
 
 		if (i == 0) {
-			json_object_foreach(row, key, cell)
-			{
+			json_object_foreach (row, key, cell) {
 				fprintf(file, "%s%s", sep, key);
 				sep = ",";
 			}
 			putc('\n', file);
 			sep = "";
 		}
-		json_object_foreach(row, key, cell)
-		{
+		json_object_foreach (row, key, cell) {
 			fputs(sep, file);
 			good = good && json_put_cell(cell, file);
 			sep = ",";

@@ -114,15 +114,13 @@ void doctor_diff_table(const json_t *diff)
 	json_t *row;
 	size_t i;
 
-	json_array_foreach(json_object_get(diff, "findings"), i, row)
-	{
+	json_array_foreach (json_object_get(diff, "findings"), i, row) {
 		diff_put(json_string_value(json_object_get(row, "in"))[0] == 'a' ? "- " : "+ ", row,
 			 "id");
 		diff_put(": ", row, "evidence");
 		printf("\n");
 	}
-	json_array_foreach(json_object_get(diff, "facts"), i, row)
-	{
+	json_array_foreach (json_object_get(diff, "facts"), i, row) {
 		diff_put("  ", row, "of");
 		diff_put(" ", row, "name");
 		diff_put(": ", row, "a");

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What the files of the program share. A command reads one or two machines (source.c), each from
- * the running system, a recorded tree or a receipt, and prints. What is wrong with a machine is
+ * the running system, a recorded machine or a receipt, and prints. What is wrong with a machine is
  * found by lib/plat (plat/findings/), not here.
  *
  *   main ── args ── source ──┬── table, receipt      check, record, replay
@@ -49,8 +49,9 @@ bool doctor_is_quiet(const struct doctor_args *args);
 
 /* source.c: reads a machine. The running one, with two readings of the counters. */
 int doctor_live(struct spw_plat **plat_out);
-/* A recorded tree or a receipt, and trees that change it.
- * Errors: -EIO cannot be read; -EPROTO its hash is wrong; those of spw_plat_read. */
+/* A recorded machine or a receipt, and documents that change it.
+ * Errors: -EIO cannot be read; -EINVAL no JSON; -EPROTO its hash is wrong; those of spw_plat_read.
+ */
 int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **plat_out);
 /* A file, or else a host: runs spinwire-doctor there over ssh. */
 int doctor_peer(const char *peer, struct spw_plat **plat_out);
@@ -83,12 +84,9 @@ json_t *doctor_json(const struct spw_plat *plat, bool facts);
 json_t *doctor_receipt(const struct spw_plat *plat);
 /* What --measure found between functions: an array of rows. */
 json_t *doctor_pairs_json(const struct spw_plat *plat);
-/* What a machine is, as text that doctor_load takes. Owner: the caller, who frees it. Returns: NULL
- * if memory ran out. */
-char *doctor_tree(const struct spw_plat *plat);
-/* The recorded tree of a receipt whose hash is right; valid as long as receipt.
+/* The recorded machine of a receipt whose hash is right; valid as long as receipt.
  * Errors: -EPROTO. */
-int doctor_receipt_tree(json_t *receipt, const char *name, const char **tree_out);
+int doctor_receipt_tree(json_t *receipt, const char *name, json_t **tree_out);
 
 /* diff.c: what differs, printed by doctor_diff_table. Returns: NULL if memory ran out. */
 json_t *doctor_diff(const struct spw_plat *a, const struct spw_plat *b);

@@ -73,7 +73,7 @@ static int doctor_examine(const struct doctor_args *args)
 	return rc ? app_complain(PROGRAM, rc) : status;
 }
 
-/* The file is a tree, not a receipt: a user can read and change it. */
+/* The file is no receipt: a user can change it. */
 static int doctor_record(const struct doctor_args *args)
 {
 	const char *path = args->file[0];
@@ -83,7 +83,7 @@ static int doctor_record(const struct doctor_args *args)
 	if (rc == 0)
 		rc = doctor_live(&plat);
 	if (rc == 0)
-		rc = app_file_write("record", doctor_tree(plat), path);
+		rc = app_json_write("record", spw_plat_record(plat), path);
 	spw_plat_free(plat);
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
 }

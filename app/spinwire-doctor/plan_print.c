@@ -87,7 +87,7 @@ static void plan_variables_print(const struct plan *plan, bool of_peer)
 	json_t *all = plan_variables(plan, of_peer), *value;
 	const char *name;
 
-	json_object_foreach(all, name, value)
+	json_object_foreach (all, name, value)
 		printf("export %s=%s\n", name, json_string_value(value));
 	printf("unset NCCL_IB_GID_INDEX    # NCCL finds RoCE v2 over IPv4 itself since 2.21\n");
 	json_decref(all);

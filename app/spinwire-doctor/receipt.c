@@ -9,7 +9,7 @@
  * main.c writes both; source.c reads receipts, by doctor_receipt_tree. A receipt holds the whole
  * recorded machine, so whoever gets one can look at it with any command.
  *
- *    {"schema": "spinwire.receipt/1", ...findings, "time", "facts": [...], "tree": "...", "sha256"}
+ *    {"schema": "spinwire.receipt/1", ...findings, "time", "facts": [...], "tree": {...}, "sha256"}
  */
 #include <errno.h>
 #include <stdio.h>
@@ -115,32 +115,6 @@ json_t *doctor_json(const struct spw_plat *plat, bool facts)
 	return top;
 }
 
-/* lib/plat's own format of a machine, which doctor_load takes again. */
-char *doctor_tree(const struct spw_plat *plat)
-{
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *file = open_memstream(&text, &bytes);
-	int rc;
-
-	if (!file)
-		return NULL;
-	rc = spw_plat_save(plat, file);
-	if (fclose(file) == 0 && rc == 0)
-		return text;
-	free(text);
-	return NULL;
-}
-
-static json_t *tree_json(const struct spw_plat *plat)
-{
-	char *text = doctor_tree(plat);
-	json_t *tree = text ? app_json_text(text) : NULL;
-
-	free(text);
-	return tree;
-}
-
 /* Returns: false without memory. */
 static bool receipt_hash(const json_t *receipt, char hex[2 * SHA256_DIGEST_SIZE + 1])
 {
@@ -175,7 +149,7 @@ json_t *doctor_receipt(const struct spw_plat *plat)
 	clock_gettime(CLOCK_REALTIME, &now);
 	json_object_set_new(receipt, "schema", json_string("spinwire.receipt/1"));
 	json_object_set_new(receipt, "time", json_integer((json_int_t)now.tv_sec));
-	json_object_set_new(receipt, "tree", tree_json(plat));
+	json_object_set_new(receipt, "tree", spw_plat_record(plat));
 	if (!receipt_hash(receipt, hex) ||
 	    json_object_set_new(receipt, "sha256", json_string(hex))) {
 		json_decref(receipt);
@@ -185,11 +159,11 @@ json_t *doctor_receipt(const struct spw_plat *plat)
 }
 
 /* The hash is checked before the tree is used: a cut file would give findings of half a machine. */
-int doctor_receipt_tree(json_t *receipt, const char *name, const char **tree_out)
+int doctor_receipt_tree(json_t *receipt, const char *name, json_t **tree_out)
 {
 	const char *schema = json_string_value(json_object_get(receipt, "schema"));
 	const char *sha = json_string_value(json_object_get(receipt, "sha256"));
-	const char *tree = json_string_value(json_object_get(receipt, "tree"));
+	json_t *tree = json_object_get(receipt, "tree");
 	char hex[2 * SHA256_DIGEST_SIZE + 1];
 
 	if (!schema || strcmp(schema, "spinwire.receipt/1") || !sha || !tree)

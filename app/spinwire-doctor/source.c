@@ -5,10 +5,10 @@
  * first are untrusted input.
  *
  *    doctor_live   this system, counters read twice SAMPLE_MS apart
- *    doctor_load   files, each a tree or a receipt; later ones change what the first one has
- *    doctor_peer   a file of that name, else that host over ssh
+ *    doctor_load   files, each a recorded machine or a receipt; later ones change what the first
+ * one has doctor_peer   a file of that name, else that host over ssh
  *
- * Input is bounded (INPUT_BYTES_MAX), read whole, and only then parsed by lib/plat.
+ * Input is bounded (INPUT_BYTES_MAX), and read whole before it is parsed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,13 +27,12 @@
 struct input {
 	char *text;
 	size_t bytes, room;
-	json_t *receipt; /* owns what tree points to; NULL: text is the tree */
-	const char *tree;
+	json_t *top, *tree; /* what the text is, and the recorded machine in it */
 };
 
 static void source_input_free(struct input *in)
 {
-	json_decref(in->receipt);
+	json_decref(in->top);
 	free(in->text);
 }
 
@@ -70,24 +69,18 @@ static int source_input_file(struct input *in, const char *name, FILE *file)
 	return ferror(file) ? spw_err(EIO, "%s: cannot read: %s", name, strerror(errno)) : 0;
 }
 
-/* A receipt is JSON, which begins with a brace; a tree never does. */
-static int source_input_tree(struct input *in, const char *name)
+/* A receipt has a schema; a recorded machine has files alone. */
+static int source_input_parse(struct input *in, const char *name)
 {
 	json_error_t error;
-	int rc;
 
-	in->tree = in->text;
-	if (in->bytes == 0)
-		return spw_err(EINVAL, "%s: is empty", name);
-	if (in->text[0] != '{')
-		return 0;
-	in->receipt = json_loadb(in->text, in->bytes, JSON_REJECT_DUPLICATES, &error);
-	if (!in->receipt)
-		return spw_err(EPROTO, "%s:%d: is not a whole receipt: %s", name, error.line,
-			       error.text);
-	if ((rc = doctor_receipt_tree(in->receipt, name, &in->tree)) == 0)
-		in->bytes = strlen(in->tree);
-	return rc;
+	in->top = json_loadb(in->text, in->bytes, JSON_REJECT_DUPLICATES, &error);
+	if (!in->top)
+		return spw_err(EINVAL, "%s:%d: is no recorded machine, and no whole receipt: %s",
+			       name, error.line, error.text);
+	in->tree = in->top;
+	return json_object_get(in->top, "schema") ? doctor_receipt_tree(in->top, name, &in->tree)
+						  : 0;
 }
 
 /* The file is read whole and closed; errors name it. */
@@ -100,7 +93,7 @@ static int source_input_open(struct input *in, const char *name)
 		return spw_err(EIO, "%s: cannot read: %s", name, strerror(errno));
 	rc = source_input_file(in, name, file);
 	fclose(file);
-	return rc ? rc : source_input_tree(in, name);
+	return rc ? rc : source_input_parse(in, name);
 }
 
 /* With two readings of the counters, so it takes SAMPLE_MS longer. */
@@ -109,15 +102,13 @@ int doctor_live(struct spw_plat **plat_out)
 	return spw_plat_read(&(struct spw_plat_from){.sample_ms = SAMPLE_MS}, plat_out);
 }
 
-/* The texts stay with the inputs; lib/plat has copied what it needs when this returns. */
 static int source_inputs_load(struct input *in, const char *const *name, uint32_t cnt,
 			      struct spw_plat **plat_out)
 {
 	struct spw_plat_from from = {.sample_ms = 0};
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		from.text[i] = in[i].tree;
-		from.text_bytes[i] = in[i].bytes;
+		from.record[i] = in[i].tree;
 		from.name[i] = name[i];
 	}
 	return spw_plat_read(&from, plat_out);
@@ -203,7 +194,7 @@ int doctor_peer(const char *peer, struct spw_plat **plat_out)
 		return doctor_load(&peer, 1, plat_out);
 	rc = source_ssh_read(&in, peer);
 	if (rc == 0)
-		rc = source_input_tree(&in, peer);
+		rc = source_input_parse(&in, peer);
 	if (rc == 0)
 		rc = source_inputs_load(&in, &peer, 1, plat_out);
 	source_input_free(&in);

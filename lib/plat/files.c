@@ -75,17 +75,9 @@ static void files_note(struct plat_read *r, const char *name, const char *value,
 	plat_note(r, name, value, source, why);
 }
 
-/* Words for the two that are no errors of the kernel. */
 static const char *files_reason(int error)
 {
-	switch (error) {
-	case ENOENT:
-		return "absent";
-	case EBADMSG:
-		return "the recorded line is torn";
-	default:
-		return strerror(error);
-	}
+	return error == ENOENT ? "absent" : error == ENODATA ? "not recorded" : strerror(error);
 }
 
 /* ---- reading ---- */
@@ -243,15 +235,7 @@ void plat_link_name(struct plat_read *r, const char *name, char *out, size_t byt
 	files_note(r, name, out, path, NULL, target[0] ? NULL : "absent");
 }
 
-/* One name is enough: false ends the listing. */
-static bool files_found_one(const char *name, void *arg)
-{
-	(void)name;
-	*(bool *)arg = true;
-	return false;
-}
-
-/* A file that exists and cannot be read is there: only ENOENT says otherwise. */
+/* A file that exists and cannot be read is there, as is a folder: only ENOENT says otherwise. */
 bool plat_is_there(struct plat_read *r, const char *fmt, ...)
 {
 	char path[PLAT_TREE_PATH_MAX];
@@ -260,10 +244,8 @@ bool plat_is_there(struct plat_read *r, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (files_path_make(path, fmt, ap)) {
-		plat_tree_each(r->tree, path, files_found_one, &there);
-		there = there || plat_tree_read(r->tree, path, &text) != ENOENT;
-	}
+	if (files_path_make(path, fmt, ap))
+		there = plat_tree_read(r->tree, path, &text) != ENOENT;
 	va_end(ap);
 	return there;
 }

@@ -13,17 +13,19 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <jansson.h>
+
 #include "base/spw_err.h"
 #include "plat/plat_impl.h"
 
-/* Loads the texts of a recorded machine; without one the tree is live. */
+/* Loads a recorded machine; without one the tree is live. */
 static int plat_tree_open(const struct spw_plat_from *from, struct plat_tree **tree_out)
 {
-	int rc = plat_tree_new(from->text[0] == NULL, tree_out);
+	int rc = plat_tree_new(from->record[0] == NULL, tree_out);
 
-	for (uint32_t i = 0; rc == 0 && i < SPW_ARRAY_CNT(from->text) && from->text[i]; i++)
+	for (uint32_t i = 0; rc == 0 && i < SPW_ARRAY_CNT(from->record) && from->record[i]; i++)
 		rc = plat_tree_load(*tree_out, from->name[i] ? from->name[i] : "recorded machine",
-				    from->text[i], from->text_bytes[i]);
+				    from->record[i]);
 	return rc;
 }
 
@@ -111,9 +113,9 @@ int spw_plat_read(const struct spw_plat_from *from, struct spw_plat **plat_out)
 }
 
 /* What was read, and nothing else: a recorded machine answers the questions that were asked. */
-int spw_plat_save(const struct spw_plat *plat, FILE *file)
+json_t *spw_plat_record(const struct spw_plat *plat)
 {
-	return plat_tree_save(plat->tree, file);
+	return plat_tree_document(plat->tree);
 }
 
 /* NULL is fine: callers free what they may not have read. */

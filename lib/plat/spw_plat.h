@@ -7,14 +7,12 @@
  *
  * Facts come from sysfs, procfs, ethtool (netlink; the ioctl on older kernels), hwloc for what
  * sysfs does not say and, opened at run time, the CUDA driver library and NVML. All that was read
- * can be saved as one text file (spw_plat_save) and read again on another machine (lib/plat/tree.h
- * has its format). Each fact names its source. One that cannot be read is unknown
+ * can be saved as one JSON document (spw_plat_record) and read again on another machine
+ * (lib/plat/tree.h has its format). Each fact names its source. One that cannot be read is unknown
  * (-1 or 0, as stated) with the reason, never an error and never a guess.
  */
 #ifndef SPW_PLAT_H
 #define SPW_PLAT_H
-
-#include <stdio.h>
 
 #include "base/spw_enum.h"
 #include "base/spw_types.h"
@@ -34,12 +32,13 @@ extern "C" {
 #define SPW_PLAT_NAME_MAX    48u
 #define SPW_PLAT_PAIR_MAX    40u
 
+struct json_t; /* jansson's json_t */
+
 /* Where to read. */
 struct spw_plat_from {
-	/* A recorded machine, as spw_plat_save writes it; NULL: the running one. Texts are read one
-	 * after the other, so that a later one changes what an earlier one says. */
-	const char *text[4];
-	size_t text_bytes[4];
+	/* A recorded machine (spw_plat_record); NULL: the running one. They are taken one after the
+	 * other, so that a later one changes what an earlier one says. */
+	const struct json_t *record[4];
 	const char *name[4]; /* for error texts */
 	/* NULL: of the running machine "libcuda.so.1" and "libnvidia-ml.so.1", of a recorded one
 	 * what it recorded; "": skip */
@@ -305,10 +304,10 @@ struct spw_plat {
 /* Purpose: reads all facts, and derives the findings. Opening the CUDA driver can take a second; no
  *   context is created.
  * Shape: from NULL: the running machine, without counters.
- * Owner: the caller, until spw_plat_free. The texts of from are not needed afterwards.
+ * Owner: the caller, until spw_plat_free. The documents of from are not needed afterwards.
  * Thread: setup.
- * Errors: -ENOENT no core is known, so it is no machine; -EINVAL, -E2BIG a text is not a recorded
- *   machine (with name and line); -ENOMEM.
+ * Errors: -ENOENT no core is known, so it is no machine; -EINVAL, -E2BIG a document is no recorded
+ *   machine (with name and path); -ENOMEM.
  */
 int spw_plat_read(const struct spw_plat_from *from, struct spw_plat **plat_out);
 
@@ -330,11 +329,11 @@ struct spw_plat_carry {
 uint32_t spw_plat_carry_mbps(const struct spw_plat *plat, const struct spw_plat_carry *rail,
 			     uint32_t cnt);
 
-/* Purpose: writes all that was read, as a text that spw_plat_read takes.
+/* Purpose: all that was read, as the document that struct spw_plat_from takes.
+ * Owner: the reference passes to the caller, who does not change the document.
  * Thread: setup.
- * Errors: -EIO.
  */
-int spw_plat_save(const struct spw_plat *plat, FILE *file);
+struct json_t *spw_plat_record(const struct spw_plat *plat);
 
 /* What an lcore wants, for spw_plat_pick. */
 struct spw_plat_pick {
@@ -423,7 +422,7 @@ uint32_t spw_plat_cores_accepted(bool *set);
  */
 int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic);
 
-/* Purpose: adds what was measured to the machine, as facts that spw_plat_save keeps, and the
+/* Purpose: adds what was measured to the machine, as facts that spw_plat_record keeps, and the
  *   findings that follow from it.
  * Shape: pair[cnt], at most SPW_PLAT_PAIR_MAX; once for a machine.
  * Thread: setup.

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The files of a machine, live or loaded (tree.h): the entries in a search tree, and the format in
- * which they are saved is tree_text.c. All input may be hostile: entries, paths and expansions are
- * bounded.
+ * The files of a machine, live or loaded (tree.h), as one JSON document of jansson's: a folder is
+ * an object, and what its own reading gives stands in it under a mark. All input may be hostile:
+ * paths, expansions and the number of changes are bounded.
  *
- *   plat_tree_read   entry? --yes--> its text, link or errno
+ *   plat_tree_read   in the document? --yes--> its text, link or errno
  *                      |no
  *                    live? --yes--> read the file, keep the result, return it
  *                      |no
  *                    ENOENT
  *
  * A live tree keeps what it read, errors included, so that a saved tree answers the same questions
- * alike. Only "not there" is not kept: no entry means that already.
+ * alike. Only "not there" is not kept: no member means that already. tree_load.c reads documents.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,27 +32,21 @@ int plat_tree_new(bool live, struct plat_tree **tree_out)
 {
 	struct plat_tree *tree = calloc(1, sizeof(*tree));
 
-	if (!tree)
+	if (tree)
+		tree->root = json_pack("{s:s}", "#", "a machine recorded by spinwire-doctor");
+	if (!tree || !tree->root) {
+		free(tree);
 		return spw_err(ENOMEM, "no memory for the facts of this machine");
+	}
 	tree->live = live;
 	*tree_out = tree;
 	return 0;
 }
 
-/* For tdestroy(), hence void *. */
-static void tree_entry_free(void *entry)
-{
-	struct plat_entry *e = entry;
-
-	free(e->path);
-	free(e->text);
-	free(e);
-}
-
 void plat_tree_free(struct plat_tree *tree)
 {
 	if (tree)
-		tdestroy(tree->root, tree_entry_free);
+		json_decref(tree->root);
 	free(tree);
 }
 
@@ -61,85 +55,116 @@ bool plat_tree_is_live(const struct plat_tree *tree)
 	return tree->live;
 }
 
-/* In the order of strcmp, but a folder comes right before what is in it, also before "folder-2". So
- * all that is below a folder lies together, which tree_name_below and tree_by_folder rely on. */
-static int tree_char_rank(char c)
+/* ---- the document ---- */
+
+bool plat_tree_is_mark(const char *name)
 {
-	return !c ? 0 : c == '/' ? 1 : (unsigned char)c + 1;
+	return !strcmp(name, "#") || !strcmp(name, "=") || !strcmp(name, "->") ||
+	       !strcmp(name, "!");
 }
 
-static int tree_by_path(const void *a, const void *b)
+/* A member that is a folder, or becomes one: a text that was there becomes its "=". */
+static json_t *tree_folder_make(struct plat_tree *tree, json_t *up, const char *name)
 {
-	const char *x = ((const struct plat_entry *)a)->path,
-		   *y = ((const struct plat_entry *)b)->path;
+	json_t *node = json_object_get(up, name), *folder;
 
-	while (*x && *x == *y)
-		x++, y++;
-	return tree_char_rank(*x) - tree_char_rank(*y);
+	if (json_is_object(node))
+		return node;
+	if (tree->change_cnt == PLAT_TREE_CHANGE_MAX || plat_tree_is_mark(name) || !name[0])
+		return NULL;
+	tree->change_cnt++;
+	folder = json_object();
+	if (json_is_string(node))
+		json_object_set(folder, "=", node);
+	return json_object_set_new(up, name, folder) ? NULL : folder;
 }
 
-/* tree_by_path, but the key is alike to all that is below it. */
-static int tree_by_folder(const void *key, const void *entry)
+/* The folder that a path is in, and the last component of the path. */
+static json_t *tree_folder_of(struct plat_tree *tree, const char *path, bool make,
+			      char name[PLAT_TREE_PATH_MAX])
 {
-	const char *x = ((const struct plat_entry *)key)->path,
-		   *y = ((const struct plat_entry *)entry)->path;
+	json_t *at = tree->root;
 
-	while (*x && *x == *y)
-		x++, y++;
-	return !*x && *y == '/' ? 0 : tree_char_rank(*x) - tree_char_rank(*y);
-}
+	while (at) {
+		size_t n = strcspn(path, "/");
 
-const struct plat_entry *plat_tree_find(const struct plat_tree *tree, const char *path)
-{
-	const struct plat_entry key = {.path = (char *)(uintptr_t)path};
-	void *node = tfind(&key, &tree->root, tree_by_path);
-
-	return node ? *(struct plat_entry *const *)node : NULL;
-}
-
-/* The new text is copied before the old one is freed: text may be the old one. On failure the entry
- * is as it was. */
-int plat_tree_set(struct plat_tree *tree, const char *path, const char *text, int error, bool link)
-{
-	struct plat_entry *e = (struct plat_entry *)(uintptr_t)plat_tree_find(tree, path);
-	char *copy = strdup(text);
-
-	if (!copy)
-		return -ENOMEM;
-	if (!e && tree->cnt == PLAT_TREE_ENTRY_MAX) {
-		free(copy);
-		return -E2BIG;
+		if (n >= PLAT_TREE_PATH_MAX)
+			return NULL;
+		memcpy(name, path, n);
+		name[n] = '\0';
+		if (!path[n])
+			break;
+		at = make ? tree_folder_make(tree, at, name) : json_object_get(at, name);
+		path += n + 1;
 	}
-	if (!e) {
-		e = calloc(1, sizeof(*e));
-		if (!e || !(e->path = strdup(path)) || !tsearch(e, &tree->root, tree_by_path)) {
-			if (e)
-				free(e->path);
-			free(e);
-			free(copy);
-			return -ENOMEM;
-		}
-		tree->cnt++;
+	return at;
+}
+
+const json_t *plat_tree_find(struct plat_tree *tree, const char *path)
+{
+	char name[PLAT_TREE_PATH_MAX];
+	const json_t *up = tree_folder_of(tree, path, false, name);
+
+	return up ? json_object_get(up, name) : NULL;
+}
+
+/* A folder, link or error has its marks in an object; a file is its text alone. */
+int plat_tree_set(struct plat_tree *tree, const char *path, const char *mark, json_t *value)
+{
+	static const char *const marks[] = {"=", "->", "!"};
+	char name[PLAT_TREE_PATH_MAX] = "";
+	json_t *up = tree_folder_of(tree, path, true, name);
+
+	if (!name[0] || plat_tree_is_mark(name) || tree->change_cnt == PLAT_TREE_CHANGE_MAX) {
+		json_decref(value);
+		return tree->change_cnt == PLAT_TREE_CHANGE_MAX ? -E2BIG : -EINVAL;
 	}
-	free(e->text);
-	e->text = copy;
-	e->error = error;
-	e->link = link;
-	return 0;
+	tree->change_cnt++;
+	if (strcmp(mark, "=") || json_is_object(json_object_get(up, name))) {
+		up = tree_folder_make(tree, up, name);
+		for (size_t i = 0; i < SPW_ARRAY_CNT(marks); i++)
+			json_object_del(up, marks[i]);
+		return json_object_set_new(up, mark, value) ? -EINVAL : 0;
+	}
+	return json_object_set_new(up, name, value) ? -EINVAL : 0;
 }
 
 void plat_tree_remove(struct plat_tree *tree, const char *path)
 {
-	const struct plat_entry key = {.path = (char *)(uintptr_t)path};
-	void *node;
+	char name[PLAT_TREE_PATH_MAX];
+	json_t *up = tree_folder_of(tree, path, false, name);
 
-	while ((node = tfind(&key, &tree->root, tree_by_folder)) != NULL) {
-		struct plat_entry *e = *(struct plat_entry *const *)node;
+	json_object_del(up, name);
+}
 
-		tdelete(e, &tree->root, tree_by_path);
-		tree_entry_free(e);
-		tree->cnt--;
-	}
+/* What is no text (a byte 0, as in configuration space of PCI; no UTF-8) is kept as hexadecimal
+ * digits, two for each byte. */
+static json_t *tree_text(const char *in, size_t bytes)
+{
+	json_t *text = memchr(in, 0, bytes) ? NULL : json_stringn(in, bytes);
+	char *hex = text ? NULL : malloc(2 * bytes + 1);
+
+	for (size_t i = 0; hex && i < bytes; i++)
+		snprintf(hex + 2 * i, 3, "%02x", (uint8_t)in[i]);
+	if (hex)
+		text = json_stringn(hex, 2 * bytes);
+	free(hex);
+	return text;
+}
+
+void plat_tree_put(struct plat_tree *tree, const char *path, const char *text)
+{
+	plat_tree_set(tree, path, "=", tree_text(text, strlen(text)));
+}
+
+void plat_tree_put_error(struct plat_tree *tree, const char *path, int error)
+{
+	plat_tree_set(tree, path, "!", json_string(strerrorname_np(error)));
+}
+
+json_t *plat_tree_document(const struct plat_tree *tree)
+{
+	return json_incref(tree->root);
 }
 
 /* ---- the running machine ---- */
@@ -161,46 +186,22 @@ static ssize_t tree_file_read(const char *path, char *out, size_t bytes)
 	return error ? -error : (ssize_t)used;
 }
 
-/* A byte 0 would end the text. A file that has one (configuration space of PCI) is kept as
- * hexadecimal digits, two for each byte. */
-static void tree_zeros_keep(char *out, const char *in, size_t bytes)
+/* Its last newlines are not kept: nearly every file of sysfs ends with one. */
+static void tree_live_read(struct plat_tree *tree, const char *path)
 {
-	static const char digit[] = "0123456789abcdef";
-
-	if (!memchr(in, 0, bytes)) {
-		memcpy(out, in, bytes);
-		out[bytes] = '\0';
-		return;
-	}
-	for (size_t i = 0; i < bytes; i++) {
-		*out++ = digit[(uint8_t)in[i] >> 4];
-		*out++ = digit[in[i] & 15];
-	}
-	*out = '\0';
-}
-
-/* Returns: errno, 0 if the file was read. Its last newlines are not kept: nearly every file of
- * sysfs ends with one. */
-static int tree_live_read(struct plat_tree *tree, const char *path)
-{
-	char full[PLAT_TREE_PATH_MAX + 2];
-	char *raw = malloc(FILE_BYTES_MAX), *text = malloc(2 * FILE_BYTES_MAX + 1);
+	char full[PLAT_TREE_PATH_MAX + 2], *raw = malloc(FILE_BYTES_MAX);
 	ssize_t n = -ENOMEM;
 
 	snprintf(full, sizeof(full), "/%s", path);
-	if (raw && text)
+	if (raw)
 		n = tree_file_read(full, raw, FILE_BYTES_MAX);
-	if (n >= 0) {
-		while (n > 0 && raw[n - 1] == '\n')
-			n--;
-		tree_zeros_keep(text, raw, (size_t)n);
-		plat_tree_set(tree, path, text, 0, false);
-	} else if (n != -ENOENT && n != -ENOTDIR) {
-		plat_tree_set(tree, path, "", (int)-n, false);
-	}
+	while (n > 0 && raw[n - 1] == '\n')
+		n--;
+	if (n >= 0)
+		plat_tree_set(tree, path, "=", tree_text(raw, (size_t)n));
+	else if (n != -ENOENT && n != -ENOTDIR)
+		plat_tree_put_error(tree, path, (int)-n);
 	free(raw);
-	free(text);
-	return n < 0 ? (int)-n : 0;
 }
 
 /* Everything else in the tree is an answer that a probe put there, and is never read from disk. */
@@ -211,31 +212,43 @@ bool plat_tree_is_file(const char *path)
 	       !strncmp(path, "run/", 4) || !strcmp(path, ".dockerenv");
 }
 
+/* A file without a folder's object is its own "=". */
+static const char *tree_mark(const json_t *node, const char *mark)
+{
+	if (json_is_object(node))
+		node = json_object_get(node, mark);
+	else if (strcmp(mark, "="))
+		return NULL;
+	return json_string_value(node);
+}
+
+/* Names, not numbers, are recorded: errno numbers differ between architectures. 133 is the last one
+ * of Linux on most of them. */
+int plat_tree_error(const char *name)
+{
+	for (int error = 1; name && error < 134; error++)
+		if (strerrorname_np(error) && !strcmp(strerrorname_np(error), name))
+			return error;
+	return 0;
+}
+
 /* A link has no text of its own: reading it is EISDIR, as of a folder. */
 int plat_tree_read(struct plat_tree *tree, const char *path, const char **text_out)
 {
-	const struct plat_entry *e = plat_tree_find(tree, path);
+	const json_t *node = plat_tree_find(tree, path);
 	int error;
 
+	if (tree->live && plat_tree_is_file(path) && !tree_mark(node, "=") &&
+	    !tree_mark(node, "->") && !tree_mark(node, "!")) {
+		tree_live_read(tree, path);
+		node = plat_tree_find(tree, path);
+	}
+	*text_out = tree_mark(node, "=");
+	if (*text_out)
+		return 0;
 	*text_out = "";
-	if (!e && tree->live && plat_tree_is_file(path) &&
-	    (error = tree_live_read(tree, path)) != 0)
-		return error;
-	e = e ? e : plat_tree_find(tree, path);
-	if (!e)
-		return ENOENT;
-	*text_out = e->text;
-	return e->link ? EISDIR : e->error;
-}
-
-void plat_tree_put(struct plat_tree *tree, const char *path, const char *text)
-{
-	plat_tree_set(tree, path, text, 0, false);
-}
-
-void plat_tree_put_error(struct plat_tree *tree, const char *path, int error)
-{
-	plat_tree_set(tree, path, "", error, false);
+	error = plat_tree_error(tree_mark(node, "!"));
+	return error ? error : !node ? ENOENT : json_is_object(node) ? EISDIR : ENODATA;
 }
 
 /* ---- links and folders ---- */
@@ -271,20 +284,20 @@ static bool tree_path_append(char out[PLAT_TREE_PATH_MAX], const char *path)
  * way. */
 bool plat_tree_real(struct plat_tree *tree, const char *path, char out[PLAT_TREE_PATH_MAX])
 {
-	const struct plat_entry *e = plat_tree_find(tree, path);
+	const char *target = tree_mark(plat_tree_find(tree, path), "->");
 	char full[PLAT_TREE_PATH_MAX + 2], real[PATH_MAX];
 	bool fits = true;
 
 	out[0] = '\0';
-	if (e && e->link && !e->error) {
-		if (e->text[0] != '/')
+	if (target) {
+		if (target[0] != '/')
 			fits = tree_path_append(out, path) && tree_path_append(out, "..");
-		fits = fits && tree_path_append(out, e->text);
+		fits = fits && tree_path_append(out, target);
 	} else if (tree->live && plat_tree_is_file(path)) {
 		snprintf(full, sizeof(full), "/%s", path);
 		fits = realpath(full, real) && tree_path_append(out, real);
 		if (fits)
-			plat_tree_set(tree, path, real, 0, true);
+			plat_tree_set(tree, path, "->", json_string(real));
 	} else {
 		fits = false;
 	}
@@ -293,121 +306,56 @@ bool plat_tree_real(struct plat_tree *tree, const char *path, char out[PLAT_TREE
 	return fits;
 }
 
-struct names {
-	char **name;
-	size_t cnt, room;
-	const char *path;
-	size_t bytes;
-};
-
-/* The same name often comes several times in a row, once for each file below it; only the last one
- * is compared. Without memory the name is missing. */
-static void tree_name_add(struct names *names, const char *name, size_t bytes)
+/* A name that is listed is kept as null until it is read. One with a brace would be loaded as a
+ * list of numbers. */
+static void tree_live_names(struct plat_tree *tree, const char *path)
 {
-	char *copy;
-
-	if (bytes == 0 || (names->cnt && strlen(names->name[names->cnt - 1]) == bytes &&
-			   !strncmp(names->name[names->cnt - 1], name, bytes)))
-		return;
-	if (names->cnt == names->room) {
-		size_t room = names->room ? 2 * names->room : 64;
-		char **more = realloc(names->name, room * sizeof(*more));
-
-		if (!more)
-			return;
-		names->name = more;
-		names->room = room;
-	}
-	copy = strndup(name, bytes);
-	if (copy)
-		names->name[names->cnt++] = copy;
-}
-
-/* Of "FOLDER/name/file" the name, for each entry below the folder. */
-static void tree_name_below(const void *node, VISIT visit, void *arg)
-{
-	const struct plat_entry *e = *(struct plat_entry *const *)node;
-	struct names *names = arg;
-
-	if ((visit == postorder || visit == leaf) && !strncmp(e->path, names->path, names->bytes) &&
-	    e->path[names->bytes] == '/')
-		tree_name_add(names, e->path + names->bytes + 1,
-			      strcspn(e->path + names->bytes + 1, "/"));
-}
-
-/* A folder that is listed stays in the tree by its names, in the file "FOLDER/". */
-static void tree_live_names(struct plat_tree *tree, const char *path, struct names *names)
-{
-	char full[PLAT_TREE_PATH_MAX + 2], *list;
+	char full[PLAT_TREE_PATH_MAX + 2], name[PLAT_TREE_PATH_MAX];
+	json_t *folder;
 	struct dirent **entry;
-	size_t bytes = 1;
 	int cnt;
 
 	snprintf(full, sizeof(full), "/%s", path);
-	cnt = scandir(full, &entry, NULL, alphasort);
-	for (int i = 0; i < cnt; i++) {
-		if (entry[i]->d_name[0] != '.')
-			tree_name_add(names, entry[i]->d_name, strlen(entry[i]->d_name));
-		bytes += strlen(entry[i]->d_name) + 1;
-		free(entry[i]);
-	}
+	cnt = scandir(full, &entry, NULL, NULL);
 	if (cnt < 0)
 		return;
-	free(entry);
-	list = calloc(1, bytes);
-	for (size_t i = 0; list && i < names->cnt; i++) {
-		strcat(list, i ? " " : "");
-		strcat(list, names->name[i]);
+	folder = tree_folder_make(tree, tree_folder_of(tree, path, true, name), name);
+	for (int i = 0; i < cnt; i++) {
+		const char *of = entry[i]->d_name;
+
+		if (of[0] != '.' && !strchr(of, '{') && !plat_tree_is_mark(of) &&
+		    !json_object_get(folder, of))
+			json_object_set_new(folder, of, json_null());
+		free(entry[i]);
 	}
-	snprintf(full, sizeof(full), "%s/", path);
-	if (list && names->cnt)
-		plat_tree_put(tree, full, list);
-	free(list);
+	free(entry);
 }
 
 static int tree_by_name(const void *a, const void *b)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Two sources: the list that tree_live_names recorded, and the entries themselves, for trees
- * written by hand. */
-static void tree_loaded_names(struct plat_tree *tree, const char *path, struct names *names)
-{
-	char listed[PLAT_TREE_PATH_MAX + 2];
-	const struct plat_entry *e;
-
-	snprintf(listed, sizeof(listed), "%s/", path);
-	e = plat_tree_find(tree, listed);
-	for (const char *at = e ? e->text : ""; *at; at += at[strcspn(at, " ")] ? 1 : 0) {
-		tree_name_add(names, at, strcspn(at, " "));
-		at += strcspn(at, " ");
-	}
-	twalk_r(tree->root, tree_name_below, names);
-	if (names->cnt)
-		qsort(names->name, names->cnt, sizeof(*names->name), tree_by_name);
-}
-
-/* All names are collected first: fn usually reads files, which adds entries to the tree. A name is
- * freed one step late, because the next one is compared with it. */
+/* All names are collected first: fn usually reads files, which changes the folder's members. Their
+ * keys stay where they are, since none is removed. */
 void plat_tree_each(struct plat_tree *tree, const char *path,
 		    bool (*fn)(const char *name, void *arg), void *arg)
 {
-	struct names names = {.path = path, .bytes = strlen(path)};
-	bool more = true;
+	const char **name, *key;
+	json_t *folder, *value;
+	size_t cnt = 0;
 
 	if (tree->live && plat_tree_is_file(path))
-		tree_live_names(tree, path, &names);
-	else
-		tree_loaded_names(tree, path, &names);
-	for (size_t i = 0; i < names.cnt; i++) {
-		more = more &&
-		       (i && !strcmp(names.name[i], names.name[i - 1]) ? true
-								       : fn(names.name[i], arg));
-		if (i)
-			free(names.name[i - 1]);
-	}
-	if (names.cnt)
-		free(names.name[names.cnt - 1]);
-	free(names.name);
+		tree_live_names(tree, path);
+	folder = (json_t *)(uintptr_t)plat_tree_find(tree, path);
+	name = calloc(json_object_size(folder) + 1, sizeof(*name));
+	if (!name)
+		return;
+	json_object_foreach (folder, key, value)
+		if (!plat_tree_is_mark(key))
+			name[cnt++] = key;
+	qsort(name, cnt, sizeof(*name), tree_by_name);
+	for (size_t i = 0; i < cnt && fn(name[i], arg); i++)
+		;
+	free(name);
 }

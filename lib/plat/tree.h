@@ -7,35 +7,28 @@
  * kept as files too: ethtool/, addr/, access/, env/, build/, cuda/, nvml/ (probe/ puts them there),
  * and what was measured is below measured/. later/ holds counters read again after a while.
  *
- *   # comment
- *   sys/class/net/eth0/mtu = 9000                 text; \n, \t, \\ and \xHH stand for bytes
- *   sys/class/net/eth0/device -> /sys/devices/..  a link, to a path of the tree or relative
- *   sys/class/net/eth0/speed ! EINVAL             reading it fails
- *   sys/class/net/eth1 ! ENOENT                   it is not there, nor what is below it
- *   sys/devices/system/cpu/cpu{0-3}/online = 1    four lines; {} in the text is the number
+ *   {"#": "comment",
+ *    "sys/class/net/eth0/mtu": "9000",                       text; the path may also be nested:
+ *    "sys": {"class": {"net": {"eth0": {
+ *       "device": {"->": "/sys/devices/.."},                 a link, to a path or relative
+ *       "speed": {"!": "EINVAL"},                            reading it fails
+ *       "power": null}}}},                                   it is there, and was not read
+ *    "sys/class/net/eth1": {"!": "ENOENT"},                  not there, nor what is below it
+ *    "sys/devices/system/cpu/cpu{0-3}/online": "1"}          four files; {} in the text: the number
  *
- * A later line replaces an earlier one, so a change to a machine is a few more lines. A last line
- * without its end is torn: its file cannot be read (EBADMSG).
+ * A file that is a folder too has its text under "=". A later document changes what an earlier one
+ * has, so a change to a machine is a few members.
  */
 #ifndef PLAT_TREE_H
 #define PLAT_TREE_H
 
-#include <stdio.h>
-
 #include "base/spw_types.h"
 
-#define PLAT_TREE_ENTRY_MAX 65536u
-#define PLAT_TREE_LOAD_MAX  (8u * PLAT_TREE_ENTRY_MAX) /* that loaded lines put or remove */
-#define PLAT_TREE_PATH_MAX  512u
-
-struct plat_entry {
-	char *path;
-	char *text; /* ends with a 0; the target of a link */
-	int error;  /* errno of reading it; 0: text holds it */
-	bool link;
-};
+#define PLAT_TREE_CHANGE_MAX (1u << 17) /* folders made, values put or removed */
+#define PLAT_TREE_PATH_MAX   512u
 
 struct plat_tree;
+struct json_t; /* jansson's json_t */
 
 /* Purpose: an empty tree; a live one reads what it does not hold from the running machine.
  * Owner: the caller, until plat_tree_free.
@@ -45,16 +38,13 @@ int plat_tree_new(bool live, struct plat_tree **tree_out);
 void plat_tree_free(struct plat_tree *tree);
 bool plat_tree_is_live(const struct plat_tree *tree);
 
-/* Purpose: adds the lines of a saved tree. name is for error texts.
- * Errors: -EINVAL with name and line; -E2BIG more than PLAT_TREE_ENTRY_MAX files, or
- *   PLAT_TREE_LOAD_MAX changes of files; -ENOMEM.
+/* Purpose: adds a saved tree, or changes to it. name is for error texts.
+ * Errors: -EINVAL with name and path; -E2BIG more than PLAT_TREE_CHANGE_MAX changes.
  */
-int plat_tree_load(struct plat_tree *tree, const char *name, const char *text, size_t bytes);
+int plat_tree_load(struct plat_tree *tree, const char *name, const struct json_t *document);
 
-/* Purpose: writes all files that were read, in the order of their paths.
- * Errors: -EIO.
- */
-int plat_tree_save(const struct plat_tree *tree, FILE *file);
+/* Purpose: all files that were read, in that order; a new reference. */
+struct json_t *plat_tree_document(const struct plat_tree *tree);
 
 /* Purpose: the whole text of a file. A live tree reads it at the first call and keeps it.
  * Returns: 0, or the errno of reading it. text_out is valid until the entry is replaced.

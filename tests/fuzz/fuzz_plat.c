@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Fuzzing recorded machines: any lines after those of a small machine with a NIC. What is read can
- * be saved, and read again it yields the same facts and findings; cores can be picked from it.
+ * Fuzzing recorded machines: any document after that of a small machine with a NIC. What is read
+ * can be saved, and read again it yields the same facts and findings; cores can be picked from it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "fuzz_port.h"
 #include "plat/spw_plat.h"
 
 static const char machine[] =
-	"sys/devices/system/cpu/online = 0-3\n"
-	"proc/self/status = Cpus_allowed_list:\\t0-3\n"
-	"sys/bus/pci/devices/0000:01:00.0/vendor = 0x15b3\n"
-	"sys/bus/pci/devices/0000:01:00.0/class = 0x020000\n"
-	"sys/class/net/eth0/device -> /sys/devices/pci0000:00/0000:01:00.0\n"
-	"sys/class/infiniband/mlx5_0/device -> /sys/devices/pci0000:00/0000:01:00.0\n"
-	"sys/devices/pci0000:00/0000:01:00.0/vendor = 0x15b3\n";
+	"{\"sys/devices/system/cpu/online\": \"0-3\","
+	"\"proc/self/status\": \"Cpus_allowed_list:\\t0-3\","
+	"\"sys/bus/pci/devices/0000:01:00.0/vendor\": \"0x15b3\","
+	"\"sys/bus/pci/devices/0000:01:00.0/class\": \"0x020000\","
+	"\"sys/class/net/eth0/device\": {\"->\": \"/sys/devices/pci0000:00/0000:01:00.0\"},"
+	"\"sys/class/infiniband/mlx5_0/device\":"
+	"{\"->\": \"/sys/devices/pci0000:00/0000:01:00.0\"},"
+	"\"sys/devices/pci0000:00/0000:01:00.0/vendor\": \"0x15b3\"}";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -44,25 +47,30 @@ static void same(const struct spw_plat *a, const struct spw_plat *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct spw_plat_from from = {.text = {machine, (const char *)data},
-				     .text_bytes = {sizeof(machine) - 1, size}};
-	struct spw_plat *plat, *again;
+	json_t *first, *record, *copy;
+	json_t *change = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL);
+	struct spw_plat *plat = NULL, *again;
 	char *text;
-	FILE *file;
 
-	if (size == 0)
-		from.text[1] = NULL;
-	if (spw_plat_read(&from, &plat))
+	if (!change)
 		return 0;
-	pick(plat);
-	file = open_memstream(&text, &size);
-	fuzz_demand(file && spw_plat_save(plat, file) == 0);
-	fclose(file);
-	from = (struct spw_plat_from){.text = {text}, .text_bytes = {size}};
-	fuzz_demand(spw_plat_read(&from, &again) == 0);
-	same(plat, again);
-	spw_plat_free(plat);
-	spw_plat_free(again);
-	free(text);
+	first = json_loads(machine, 0, NULL);
+	fuzz_demand(first != NULL);
+	if (spw_plat_read(&(struct spw_plat_from){.record = {first, change}}, &plat) == 0) {
+		pick(plat);
+		record = spw_plat_record(plat);
+		text = json_dumps(record, 0);
+		copy = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+		fuzz_demand(copy &&
+			    spw_plat_read(&(struct spw_plat_from){.record = {copy}}, &again) == 0);
+		same(plat, again);
+		spw_plat_free(plat);
+		spw_plat_free(again);
+		json_decref(record);
+		json_decref(copy);
+		free(text);
+	}
+	json_decref(first);
+	json_decref(change);
 	return 0;
 }

@@ -59,7 +59,7 @@ def use(root, base, packages):
             raise peers.Failed(f"{name} has no man page")
     peers.run([*inside, "python3", "-c", "import spinwire.results"], 60)
     must(peers.run([*inside, "with-softhca", "ibv_devinfo"], 60), r"state:\s*PORT_ACTIVE")
-    must(peers.run([*inside, "spinwire-doctor", "replay", "/usr/share/spinwire/platforms/bare-vm.tree"], 60,
+    must(peers.run([*inside, "spinwire-doctor", "replay", "/usr/share/spinwire/platforms/bare-vm.json"], 60,
                    status=None), "spinwire-doctor|finding")
     for path in ((), ("--ethdev",)):
         must(peers.run([*inside, "spinwire-run", *path, "--full", "--seconds", "1", "--rate", "5000", "--out",

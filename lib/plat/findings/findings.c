@@ -14,7 +14,7 @@
  *   GPUs                   gpu.c
  *
  * A new finding is one plat_find with its plat_advise, and a machine that has it in
- * tests/unit/plat/variants. A fact that it needs is read by its reader in lib/plat first.
+ * tests/unit/plat/variants.json. A fact that it needs is read by its reader in lib/plat first.
  */
 #include <inttypes.h>
 #include <stdarg.h>

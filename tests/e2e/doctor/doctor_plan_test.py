@@ -53,10 +53,10 @@ def test_refuses():
               "a peer without ports")
         check("which cable" in doctor("plan", "--replay", spark, "--peer", platform("x86-connectx5"), status=1).stderr,
               "one cable and two")
-        odd = write_file(folder, "odd.tree", spwlab.read(second_spark(folder)).replace("rocep1s0f0", "$(reboot)"))
+        odd = write_file(folder, "odd.json", spwlab.read(second_spark(folder)).replace("rocep1s0f0", "$(reboot)"))
         out = doctor("plan", "--replay", spark, "--peer", odd)
         check("reboot" not in out.stdout, "a name that a shell would run")
-        taken = write_file(folder, "taken", "addr/enP7s7 = 10.10.7.7/24\n")
+        taken = write_file(folder, "taken", '{"addr/enP7s7": "10.10.7.7/24"}')
         out = doctor("plan", "--replay", spark, "--replay", taken, "--peer", second_spark(folder)).stdout
         check("10.11.0." in out and "10.10." not in out, "a subnet that is in use")
 

@@ -3,6 +3,7 @@
 """spinwire-doctor on the live software card of a DGX Spark, not on a recorded tree: four functions, two PCI domains,
 halves, the plan between two such cards, the GID that UCX really takes, a cable that is pulled, interfaces with other
 names."""
+import json
 import os
 import re
 import subprocess
@@ -13,11 +14,12 @@ import spwtest
 from spwtest import check, equal, spwlab, write_file
 
 DOCTOR = os.environ["SPINWIRE_DOCTOR"]
-SPARK = os.path.join(spwlab.TOOLS, "..", "config", "platforms", "dgx-spark.tree")
+SPARK = os.path.join(spwlab.TOOLS, "..", "config", "platforms", "dgx-spark.json")
 TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
 FUNCTIONS = {"rocep1s0f0": ("enp1s0f0np0", "0000:01:00.0", "p0"), "rocep1s0f1": ("enp1s0f1np1", "0000:01:00.1", "p1"),
              "roceP2p1s0f0": ("enP2p1s0f0np0", "0002:01:00.0", "p0"),
              "roceP2p1s0f1": ("enP2p1s0f1np1", "0002:01:00.1", "p1")}
+ABSENT = {"!": "ENOENT"}  # in a recorded machine
 OF_THIS_MACHINE = ("cores-", "hugepages-", "memlock-", "cap-", "gpu-")
 
 
@@ -67,13 +69,13 @@ def test_changed():
     gone."""
     with spwlab.scratch() as folder:
         tree = write_file(folder, "tree", run("record", "-", under=card()))
-        for change, wanted in (("sys/class/net/enP2p1s0f0np0/mtu = 1500\n", {"nic-halves-differ"}),
-                               ("sys/class/infiniband/roceP2p1s0f1/ports/1/gids ! ENOENT\n", {"nic-half-idle"}),
-                               ("sys/class/net/enp1s0f1np1/carrier = 0\n", {"nic-halves-differ"}),
-                               ("sys/class/infiniband/rocep1s0f1 ! ENOENT\n", {"modules-absent", "nic-half-idle"}),
-                               ("sys/class/infiniband ! ENOENT\n", {"modules-absent"}),
-                               ("sys/class/net/enp1s0f0np0 ! ENOENT\n", set())):
-            equal(found("replay", tree, write_file(folder, "change", change)), wanted, change)
+        for path, value, wanted in (("sys/class/net/enP2p1s0f0np0/mtu", "1500", {"nic-halves-differ"}),
+                                    ("sys/class/infiniband/roceP2p1s0f1/ports/1/gids", ABSENT, {"nic-half-idle"}),
+                                    ("sys/class/net/enp1s0f1np1/carrier", "0", {"nic-halves-differ"}),
+                                    ("sys/class/infiniband/rocep1s0f1", ABSENT, {"modules-absent", "nic-half-idle"}),
+                                    ("sys/class/infiniband", ABSENT, {"modules-absent"}),
+                                    ("sys/class/net/enp1s0f0np0", ABSENT, set())):
+            equal(found("replay", tree, write_file(folder, "change", json.dumps({path: value}))), wanted, path)
 
 
 def test_plan():
@@ -117,13 +119,11 @@ def test_unplugged():
     equal(len(errors), 1, done.stderr)
     # and what is left then: a machine of this make without a function
     with spwlab.scratch() as folder:
-        gone = "".join(f"{path} ! ENOENT\n" for path in ("sys/class/infiniband",
-                                                         *(f"sys/class/net/{netdev}"
-                                                           for netdev, _, _ in FUNCTIONS.values()),
-                                                         *(f"sys/bus/pci/devices/{pci}"
-                                                           for _, pci, _ in FUNCTIONS.values())))
+        gone = {path: ABSENT for path in ("sys/class/infiniband",
+                                          *(f"sys/class/net/{netdev}" for netdev, _, _ in FUNCTIONS.values()),
+                                          *(f"sys/bus/pci/devices/{pci}" for _, pci, _ in FUNCTIONS.values()))}
         tree = write_file(folder, "tree", run("record", "-", under=card()))
-        change = write_file(folder, "change", gone + "sys/class/dmi/id/product_name = NVIDIA_DGX_Spark\n")
+        change = write_file(folder, "change", json.dumps({**gone, "sys/class/dmi/id/product_name": "NVIDIA_DGX_Spark"}))
         equal(found("replay", tree, change), {"nic-gone"}, "without a cable")
 
 
@@ -147,21 +147,21 @@ def test_tools_run_takes_fast_cores():
             "place = spwlab.Cores(nics=True, near='rocep1s0f0')\n"
             "print(place.receive, place.generator, *place.nics, place.executor, place.main, place.source_main, "
             "place.cnt, place.few())")
-    places = {"": "16 17 18 19 15 0 0 20 False",
-              "sys/devices/system/cpu/isolated =\nproc/self/status = Cpus_allowed_list:\\t0-19\n": "15 16 17 18 19 0 0 "
-              "20 False",
-              "proc/self/status = Cpus_allowed_list:\\t0-4\n": "1 2 3 4 0 4 3 5 False",
-              "sys/fs/cgroup/cpu.max = 350000 100000\n": "16 17 None None 0 17 17 3 True"}
+    places = (({}, "16 17 18 19 15 0 0 20 False"),
+              ({"sys/devices/system/cpu/isolated": "", "proc/self/status": "Cpus_allowed_list:\t0-19"},
+               "15 16 17 18 19 0 0 20 False"),
+              ({"proc/self/status": "Cpus_allowed_list:\t0-4"}, "1 2 3 4 0 4 3 5 False"),
+              ({"sys/fs/cgroup/cpu.max": "350000 100000"}, "16 17 None None 0 17 17 3 True"))
     with spwlab.scratch() as folder:
-        for change, wanted in places.items():
-            write_file(folder, "change", change)
+        for change, wanted in places:
+            write_file(folder, "change", json.dumps(change))
             replay = f"--replay {SPARK}" + (f" --replay {folder}/change" if change else "")
             doctor = write_file(folder, "doctor", f'#!/bin/sh\nexec {DOCTOR} "$@" {replay}\n')
             os.chmod(doctor, 0o755)
             done = subprocess.run([sys.executable, "-c", code, os.path.join(spwlab.TOOLS, "lib")],
                                   env={**os.environ, "SPINWIRE_DOCTOR": doctor},
                                   capture_output=True, text=True, timeout=60, check=False)
-            equal(done.stdout.strip(), wanted, change + done.stderr)
+            equal(done.stdout.strip(), wanted, f"{change} {done.stderr}")
 
 
 def test_renamed():
@@ -170,10 +170,9 @@ def test_renamed():
     names = {value for (_, name), value in got.items() if name == "rdma_device"}
     equal(names, {"a0", "a1", "b0", "b1"}, "RDMA devices")
     with spwlab.scratch() as folder:
-        tree = write_file(folder, "tree", run("record", "-", under=card()).replace("etc/netplan ! ENOENT\n", ""))
-        change = write_file(folder, "change",
-                            "etc/netplan/40-cx7.yaml = network:\\n  ethernets:\\n    cable0:\\n      set-name: "
-                            "enp1s0f0np0\\n\n")
+        tree = write_file(folder, "tree", run("record", "-", under=card()))
+        change = write_file(folder, "change", json.dumps({
+            "etc/netplan/40-cx7.yaml": "network:\n  ethernets:\n    cable0:\n      set-name: enp1s0f0np0\n"}))
         equal(found("replay", tree, change), {"nic-renamed"}, "a name that netplan gives")
 
 

@@ -24,7 +24,7 @@ SPEED_S = 2
 
 
 def platform(name):
-    return os.path.join(ROOT, "config", "platforms", name + ".tree")
+    return os.path.join(ROOT, "config", "platforms", name + ".json")
 
 
 def doctor(*words, status=0, under=(), **kwargs):
@@ -47,8 +47,8 @@ def facts(*words, **kwargs):
 def second_spark(folder):
     """The machine at the other end of the cable."""
     text = spwlab.read(platform("dgx-spark")).replace("4c:bb:47:00:00:0",
-                                                      "4c:bb:47:00:01:0").replace("= 10.10.0.1/24", "= 10.10.0.9/24")
-    return write_file(folder, "peer.tree", text)
+                                                      "4c:bb:47:00:01:0").replace('"10.10.0.1/24"', '"10.10.0.9/24"')
+    return write_file(folder, "peer.json", text)
 
 
 # ---- findings --------------------------------------------------------------------------------------
@@ -57,8 +57,8 @@ def test_status():
     """0 without a finding and with warnings only, 2 with an error finding."""
     check("no finding" in doctor("replay", platform("dgx-spark")).stdout, "a healthy machine has a finding")
     with spwlab.scratch() as folder:
-        warn = write_file(folder, "warn", "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
-        error = write_file(folder, "error", "env/NCCL_IB_GID_INDEX = 0\n")
+        warn = write_file(folder, "warn", json.dumps({"sys/class/net/enP2p1s0f0np0/mtu": "1500"}))
+        error = write_file(folder, "error", json.dumps({"env/NCCL_IB_GID_INDEX": "0"}))
         done = doctor("replay", platform("dgx-spark"), warn)
         check("nic-halves-differ" in done.stdout and "mend: ip link set enP2p1s0f0np0 mtu 9000" in done.stdout,
               done.stdout)
@@ -72,8 +72,9 @@ def test_brief():
     """Notes are one line of codes; --full has each with what to do. Warnings have it in both."""
     with spwlab.scratch() as folder:
         args = ["replay", platform("bare-vm"),
-                write_file(folder, "shared", "sys/devices/system/cpu/isolated = \n"
-                           "sys/devices/system/node/node0/hugepages/hugepages-2048kB/free_hugepages = 0\n")]
+                write_file(folder, "shared", json.dumps({
+                    "sys/devices/system/cpu/isolated": "",
+                    "sys/devices/system/node/node0/hugepages/hugepages-2048kB/free_hugepages": "0"}))]
         rows = findings(*args)
         brief, full = doctor(*args).stdout, doctor(*args, "--full").stdout
     notes = {code for code, row in rows.items() if row["severity"] == "note"}
@@ -121,9 +122,9 @@ COMPLAINTS = {
 
 
 def test_each_complaint_has_its_finding():
-    """A recorded machine of tests/unit/plat/variants has each; and no finding is without a machine that has it."""
-    variants = spwlab.read(os.path.join(ROOT, "tests/unit/plat/variants"))
-    shown = {word for line in variants.splitlines() if line.startswith("@ ") for word in line.split()[2:]}
+    """A recorded machine of tests/unit/plat/variants.json has each; and no finding is without a machine that has it."""
+    with open(os.path.join(ROOT, "tests/unit/plat/variants.json"), encoding="utf-8") as file:
+        shown = {code for variant in json.load(file) for code in variant["finds"]}
     for complaint, names in COMPLAINTS.items():
         check(set(names) <= shown, f"{complaint}: no machine shows {set(names) - shown}")
     sources = "".join(spwlab.read(path) for path in glob.glob(os.path.join(ROOT, "lib/plat/*.c")))
@@ -134,7 +135,7 @@ def test_each_complaint_has_its_finding():
 
 def test_json():
     with spwlab.scratch() as folder:
-        change = write_file(folder, "change", "sys/class/net/enp65s0f0np0/speed = 25000\n")
+        change = write_file(folder, "change", json.dumps({"sys/class/net/enp65s0f0np0/speed": "25000"}))
         got = findings("replay", platform("x86-connectx5"), change)
         equal(set(got), {"link-slow"}, "findings")
         equal(got["link-slow"]["severity"], "warn", "severity")
@@ -154,8 +155,8 @@ def test_record_and_replay():
         path = os.path.join(folder, "tree")
         doctor("record", path)
         live, again = doctor("record", "-").stdout, spwlab.read(path)
-        check(live.startswith("# spinwire machine 1\n") and again.startswith("# spinwire machine 1\n"),
-              "head of a recorded tree")
+        for text in live, again:
+            check(text.startswith('{\n "#": "a machine recorded by spinwire-doctor",\n'), "head of a recorded machine")
         first = facts("replay", path, status=doctor_status(path))
         check(first[("host", "cores_online")] == spwlab.read("/sys/devices/system/cpu/online").strip(), first)
 
@@ -192,10 +193,19 @@ def test_receipt_torn():
             equal(done.stderr.count("\n"), 1, f"error lines at {bytes_left}: {done.stderr}")
 
 
+def test_wrong_documents():
+    """By the line where it is no JSON, by the path where it is no machine."""
+    with spwlab.scratch() as folder:
+        for text, wanted in (('{"a": "1",\n "b": "\\x00"}', "wrong:2: "), ('{"a": "1", "a": "2"}', "wrong:1: "),
+                             ('{"a": {"b": 1}}', "wrong: a/b: is no text"), ("[]", "not an object")):
+            done = doctor("replay", platform("bare-vm"), write_file(folder, "wrong", text), status=1)
+            check(wanted in done.stderr, f"{text}: {done.stderr}")
+
+
 def test_diff():
     with spwlab.scratch() as folder:
-        changed = write_file(folder, "changed.tree",
-                             spwlab.read(platform("dgx-spark")) + "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
+        changed = write_file(folder, "changed.json", json.dumps({
+            **json.loads(spwlab.read(platform("dgx-spark"))), "sys/class/net/enP2p1s0f0np0/mtu": "1500"}))
         equal(doctor("diff", platform("dgx-spark"), platform("dgx-spark")).stdout, "", "diff of a machine and itself")
         out = doctor("diff", platform("dgx-spark"), changed, status=2).stdout
         check("+ nic-halves-differ: " in out and "  nic enP2p1s0f0np0 mtu: 9000 | 1500" in out, out)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Nothing that a program prints steers the terminal, whatever names and files it was given."""
+import json
 import os
 import pty
 import re
@@ -72,16 +73,16 @@ def test_machines():
     """What a recorded machine holds, in every view of the doctor."""
     if "SPINWIRE_DOCTOR" not in os.environ:
         raise spwtest.Skip("there is no spinwire-doctor in this build")
-    doctor, spark = os.environ["SPINWIRE_DOCTOR"], os.path.join(ROOT, "config", "platforms", "dgx-spark.tree")
+    doctor, spark = os.environ["SPINWIRE_DOCTOR"], os.path.join(ROOT, "config", "platforms", "dgx-spark.json")
     with spwlab.scratch() as folder:
         evil = os.path.join(folder, "evil")
-        text = spwlab.read(spark).replace("NVIDIA_DGX_Spark",
-                                          "NVIDIA_DGX_Spark EVIL").replace("NVIDIA GB10", "NVIDIA GB10 EVIL")
-        text += ("measured/way/00 = cable 1 mbps 98000 nominal 98427 packets 10000 wire 10020 from EVIL to "
-                 "b\nsys/class/net/EVIL/mtu = 1500\n")
-        check("EVIL" in text, "the recorded machine has neither of the names")
-        with open(evil, "wb") as file:
-            file.write(text.encode().replace(b"EVIL", b"".join(b"\\x%02x" % byte for byte in EVIL)))
+        machine = json.loads(spwlab.read(spark))
+        name = EVIL.decode(errors="ignore")  # JSON is UTF-8
+        machine["sys/class/dmi/id/product_name"] += name
+        machine["cuda/0/name"] += name
+        machine["measured/way/00"] = f"cable 1 mbps 98000 nominal 98427 packets 10000 wire 10020 from {name} to b"
+        machine[f"sys/class/net/{name}/mtu"] = "1500"
+        spwtest.write_file(folder, "evil", json.dumps(machine))
         for words, wanted in ((["replay", evil], 0), (["replay", evil, "--facts"], 0), (["diff", spark, evil], 2),
                               (["replay", evil, "--json", "-"], 0), (["replay", evil, "--receipt", "-"], 0)):
             status, output = run(doctor, *words)

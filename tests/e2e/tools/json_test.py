@@ -33,7 +33,7 @@ def document(command, kind, status=0, **kwargs):
 
 
 def platform(name):
-    return os.path.join(ROOT, "config", "platforms", f"{name}.tree")
+    return os.path.join(ROOT, "config", "platforms", f"{name}.json")
 
 
 def noisy(command):
@@ -85,7 +85,7 @@ def test_doctor():
     equal(len(text.splitlines()), len(diff["facts"]) + len(diff["findings"]), "lines of the table")
     equal(document([*doctor, "diff", vm, vm], "diff")["facts"], [], "facts in which a machine differs from itself")
     with spwlab.scratch() as folder:
-        peer = spwtest.write_file(folder, "peer.tree", spwlab.read(spark).replace("4c:bb:47:00:00:0",
+        peer = spwtest.write_file(folder, "peer.json", spwlab.read(spark).replace("4c:bb:47:00:00:0",
                                                                                   "4c:bb:47:00:01:0"))
         plan = [*doctor, "plan", "--replay", spark, "--peer", peer]
         got, text = document(plan, "plan"), run(plan).stdout

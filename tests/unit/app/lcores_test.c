@@ -9,20 +9,13 @@
 #include <stdlib.h>
 
 #include "app_lcores.h"
-#include "unit_file.h"
-
-static const char *platforms;
+#include "unit_machine.h"
 
 static struct spw_plat *machine(const char *name, const char *changes)
 {
-	struct spw_plat_from from = {.text = {NULL, changes}, .text_bytes = {0, strlen(changes)}};
-	char *text = unit_file_text("%s/%s.tree", platforms, name);
 	struct spw_plat *plat;
 
-	from.text[0] = text;
-	from.text_bytes[0] = strlen(text);
-	assert_int_equal(spw_plat_read(&from, &plat), 0);
-	free(text);
+	assert_int_equal(unit_machine(name, changes, (struct spw_plat_from){0}, &plat), 0);
 	return plat;
 }
 
@@ -45,8 +38,8 @@ static void picks(const char *name, const char *changes, const char *nic, uint32
 }
 
 /* What Linux shows for a mask that booting or taskset gave. */
-#define MASK(list) "proc/self/status = Cpus_allowed_list:\\t" list "\n"
-#define ISOLATED   "sys/devices/system/cpu/isolated = "
+#define MASK(list)     "'proc/self/status': 'Cpus_allowed_list:\\t" list "',"
+#define ISOLATED(list) "'sys/devices/system/cpu/isolated': '" list "',"
 
 static void workers_get_fast_isolated_cores(void **state)
 {
@@ -54,9 +47,9 @@ static void workers_get_fast_isolated_cores(void **state)
 	picks("dgx-spark", "", "rocep1s0f0", 3, "0:16,17");
 	picks("dgx-spark", "", "rocep1s0f0", 6, "0:16,17,18,19,15");
 	/* nothing is isolated: fast ones, in the cluster with the larger cache */
-	picks("dgx-spark", ISOLATED "\n" MASK("0-19"), NULL, 4, "0:15,16,17");
+	picks("dgx-spark", ISOLATED("") MASK("0-19"), NULL, 4, "0:15,16,17");
 	/* slow cores are taken last, isolated or not */
-	picks("dgx-spark", ISOLATED "0-4\n" MASK("5-19"), NULL, 3, "10:15,16");
+	picks("dgx-spark", ISOLATED("0-4") MASK("5-19"), NULL, 3, "10:15,16");
 	picks("bare-vm", "", "ens3", 3, "0:2,3");
 	picks("bare-vm", "", NULL, 1, "0:");
 }
@@ -64,15 +57,16 @@ static void workers_get_fast_isolated_cores(void **state)
 /* isolcpus= takes cores out of the mask of every process; the cpuset still has them. */
 static void isolated_cores_are_used_unless_the_mask_was_chosen(void **state)
 {
-	static const char v1[] = "sys/fs/cgroup/cpuset.cpus.effective ! ENOENT\n"
-				 "sysconf/cores ! ENOENT\n"
-				 "proc/self/cgroup = 3:cpu,cpuset:/job\\n1:name=systemd:/\\n0::/\n"
-				 "sys/fs/cgroup/cpuset/job/cpuset.effective_cpus = 0-3,16-17\n"
-				 "sys/fs/cgroup/cpuset/cpuset.effective_cpus = 0-19\n" MASK("0-3");
+	static const char v1[] =
+		"'sys/fs/cgroup/cpuset.cpus.effective': {'!': 'ENOENT'},"
+		"'sysconf/cores': {'!': 'ENOENT'},"
+		"'proc/self/cgroup': '3:cpu,cpuset:/job\\n1:name=systemd:/\\n0::/',"
+		"'sys/fs/cgroup/cpuset/job/cpuset.effective_cpus': '0-3,16-17',"
+		"'sys/fs/cgroup/cpuset/cpuset.effective_cpus': '0-19'," MASK("0-3");
 	static const char container[] =
-		"proc/self/cgroup = 0::/system.slice/docker-7.scope\n" /* on the host */
-		"sys/fs/cgroup/cpuset.cpus.effective = 0-1,18\n"
-		"sysconf/cores = 0-1,18\n" MASK("0-1");
+		"'proc/self/cgroup': '0::/system.slice/docker-7.scope'," /* on the host */
+		"'sys/fs/cgroup/cpuset.cpus.effective': '0-1,18',"
+		"'sysconf/cores': '0-1,18'," MASK("0-1");
 
 	(void)state;
 	picks("dgx-spark", MASK("0-3"), NULL, 3, "0:1,2");
@@ -80,17 +74,18 @@ static void isolated_cores_are_used_unless_the_mask_was_chosen(void **state)
 	picks("dgx-spark", v1, NULL, 3, "0:16,17");
 	picks("dgx-spark", container, NULL, 2, "0:18");
 	/* either source is enough; Linux lists cores that could be plugged in, too */
-	picks("dgx-spark", "sysconf/cores ! ENOENT\n" MASK("0-15,20-63"), NULL, 2, "0:16");
-	picks("dgx-spark", "sys/fs/cgroup ! ENOENT\n", NULL, 2, "0:16");
-	picks("dgx-spark", "sys/fs/cgroup ! ENOENT\nsysconf/cores ! ENOENT\n", NULL, 2, "0:15");
+	picks("dgx-spark", "'sysconf/cores': {'!': 'ENOENT'}," MASK("0-15,20-63"), NULL, 2, "0:16");
+	picks("dgx-spark", "'sys/fs/cgroup': {'!': 'ENOENT'},", NULL, 2, "0:16");
+	picks("dgx-spark", "'sys/fs/cgroup': {'!': 'ENOENT'},'sysconf/cores': {'!': 'ENOENT'},",
+	      NULL, 2, "0:15");
 }
 
 static void workers_are_near_their_nic(void **state)
 {
 	static const char two_nodes[] =
-		"sys/devices/system/node/node0/cpulist = 0-3,8-11\n"
-		"sys/devices/system/node/node1/cpulist = 4-7,12-15\n"
-		"sys/devices/pci0000:40/0000:40:03.1/0000:41:00.1/numa_node = 1\n";
+		"'sys/devices/system/node/node0/cpulist': '0-3,8-11',"
+		"'sys/devices/system/node/node1/cpulist': '4-7,12-15',"
+		"'sys/devices/pci0000:40/0000:40:03.1/0000:41:00.1/numa_node': '1',";
 
 	(void)state;
 	picks("x86-connectx5", two_nodes, "mlx5_0", 3, "12:2,3");
@@ -101,7 +96,7 @@ static void workers_are_near_their_nic(void **state)
 
 static void physical_cores_come_first(void **state)
 {
-	static const char all[] = ISOLATED "2-15\n" MASK("0-1");
+	static const char all[] = ISOLATED("2-15") MASK("0-1");
 
 	(void)state;
 	picks("x86-connectx5", all, NULL, 7, "0:2,3,4,5,6,7");
@@ -154,10 +149,10 @@ static void every_way_to_say_auto(void **state)
 static void high_cores_get_low_lcores(void **state)
 {
 	static char prog[] = "spinwire", l[] = "-l", value[] = "auto", joined[] = "-lauto";
-	static const char high[] = "sys/devices/system/cpu/online = 0-1,900-901\n"
-				   "sys/devices/system/cpu/isolated = 900-901\n"
-				   "sys/fs/cgroup/cpuset.cpus.effective = 0-1,900-901\n"
-				   "sysconf/cores = 0-1,900-901\n";
+	static const char high[] = "'sys/devices/system/cpu/online': '0-1,900-901',"
+				   "'sys/devices/system/cpu/isolated': '900-901',"
+				   "'sys/fs/cgroup/cpuset.cpus.effective': '0-1,900-901',"
+				   "'sysconf/cores': '0-1,900-901',";
 	struct app_eal two = {.argv = {prog, l, value}, .argc = 3};
 	struct app_eal one = {.argv = {prog, joined}, .argc = 2};
 	struct spw_plat *plat = machine("bare-vm", high);
@@ -174,7 +169,7 @@ static void high_cores_get_low_lcores(void **state)
 
 static void blame_names_slow_and_shared_cores(void **state)
 {
-	struct spw_plat *plat = machine("dgx-spark", ISOLATED "0,16\n" MASK("1-15,17-19"));
+	struct spw_plat *plat = machine("dgx-spark", ISOLATED("0,16") MASK("1-15,17-19"));
 	char text[96];
 
 	(void)state;

@@ -12,28 +12,18 @@
 #include <string.h>
 
 #include "measure/pair.h"
-#include "unit_file.h"
+#include "unit_machine.h"
 
-static const char *platforms;
-
-/* more: further files of that machine. */
+/* more: further files of that machine (unit_json). */
 static inline void machine_with(const char *name, const char *more, struct perf_end *end)
 {
-	struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = ""};
+	const struct spw_plat_from no_libs = {.cuda_lib = "", .nvml_lib = ""};
 	struct spw_plat *plat;
-	char *text = unit_file_text("%s/%s.tree", platforms, name);
 
-	from.text[0] = text;
-	from.text_bytes[0] = strlen(text);
-	from.name[0] = name;
-	from.text[1] = more;
-	from.text_bytes[1] = strlen(more);
-	from.name[1] = "more";
-	assert_int_equal(spw_plat_read(&from, &plat), 0);
+	assert_int_equal(unit_machine(name, more, no_libs, &plat), 0);
 	perf_facts_take(plat, end);
 	snprintf(end->host, sizeof(end->host), "%s", name);
 	spw_plat_free(plat);
-	free(text);
 }
 
 static inline void machine(const char *name, struct perf_end *end)

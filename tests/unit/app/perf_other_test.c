@@ -10,18 +10,18 @@
 #include "base/spw_err.h"
 #include "perf_kit.h"
 
-#define RXE(device)                                          \
-	"sys/class/infiniband/rxe0/node_desc = rxe\n" device \
-	"sys/class/infiniband/rxe0/ports/1/state = 4: ACTIVE\n"
+#define RXE(device)                                            \
+	"'sys/class/infiniband/rxe0/node_desc': 'rxe'," device \
+	"'sys/class/infiniband/rxe0/ports/1/state': '4: ACTIVE',"
 
 /* A virtual machine with the two that its kernel can make; neither has a device link today. */
 static void software_of_the_kernel_is_named_and_not_taken(void **state)
 {
 	static const char kernels[] = RXE(
-		"sys/class/infiniband/rxe0/parent = ens3\n") "sys/class/infiniband/siw0/node_desc "
-							     "= Software iWARP stack\n"
-							     "sys/class/infiniband/siw0/ports/1/"
-							     "gid_attrs/ndevs/0 = lo\n";
+		"'sys/class/infiniband/rxe0/parent': 'ens3',") "'sys/class/infiniband/siw0/"
+							       "node_desc': 'Software iWARP stack',"
+							       "'sys/class/infiniband/siw0/ports/1/"
+							       "gid_attrs/ndevs/0': 'lo',";
 	static struct perf_end own;
 	struct perf_rails rails;
 	char text[PERF_TEXT_BYTES];
@@ -45,8 +45,9 @@ static void software_of_the_kernel_is_named_and_not_taken(void **state)
 /* Older kernels link rxe to the function of its interface: that remains the card's. */
 static void software_beside_a_card_leaves_its_name(void **state)
 {
-	static const char beside[] = RXE("sys/class/infiniband/rxe0/device -> "
-					 "/sys/devices/pci0000:40/0000:40:03.1/0000:41:00.0\n");
+	static const char beside[] =
+		RXE("'sys/class/infiniband/rxe0/device': "
+		    "{'->': '/sys/devices/pci0000:40/0000:40:03.1/0000:41:00.0'},");
 	static struct perf_end with, without;
 	struct perf_rails rails;
 
@@ -66,8 +67,8 @@ static void software_beside_a_card_leaves_its_name(void **state)
 static void a_device_without_pci_is_named(void **state)
 {
 	static const char hns[] =
-		"sys/class/infiniband/hns_0/device -> /sys/devices/platform/HISI00D1:00\n"
-		"sys/class/infiniband/hns_0/node_desc = hns_0\n";
+		"'sys/class/infiniband/hns_0/device': {'->': '/sys/devices/platform/HISI00D1:00'},"
+		"'sys/class/infiniband/hns_0/node_desc': 'hns_0',";
 	static struct perf_end own;
 	char text[PERF_TEXT_BYTES];
 

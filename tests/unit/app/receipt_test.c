@@ -11,15 +11,16 @@
 
 #include "app_json.h"
 #include "doctor.h"
-#include "unit_test.h"
+#include "unit_machine.h"
 
-static const char machine[] = "sys/devices/system/cpu/online = 0\n"
-			      "proc/self/status = Cpus_allowed_list:\\t0\n";
+static const char machine[] = "'sys/devices/system/cpu/online': '0',"
+			      "'proc/self/status': 'Cpus_allowed_list:\\t0',";
 
 /* The receipt of a small machine, in a file. */
 static long receipt_write(char *path)
 {
-	const struct spw_plat_from from = {.text = {machine}, .text_bytes = {sizeof(machine) - 1}};
+	json_t *json = unit_json(machine);
+	const struct spw_plat_from from = {.record = {json}};
 	struct spw_plat *plat;
 	FILE *file;
 	long bytes;
@@ -29,6 +30,7 @@ static long receipt_write(char *path)
 	close(fd);
 	assert_int_equal(spw_plat_read(&from, &plat), 0);
 	assert_int_equal(app_json_write("--receipt", doctor_receipt(plat), path), 0);
+	json_decref(json);
 	spw_plat_free(plat);
 	file = fopen(path, "r");
 	assert_non_null(file);
@@ -58,7 +60,7 @@ static void a_cut_receipt_is_refused(void **state)
 	/* what follows the closing brace is white space */
 	for (bytes -= 2; bytes >= 0; bytes--) {
 		assert_int_equal(truncate(path, bytes), 0);
-		if (load(path) != (bytes ? -EPROTO : -EINVAL))
+		if (load(path) != -EINVAL)
 			fail_msg("taken, cut at %ld", bytes);
 		assert_null(strchr(spw_err_text(), '\n'));
 	}

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "unit_file.h"
+#include "unit_machine.h"
 #include "base/spw_log.h"
 #include "mem/mem_impl.h"
 
@@ -235,21 +235,13 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 
 /* ---- recorded machines, through lib/plat ---- */
 
-static const char *platforms; /* folder of their trees */
-
 /* The first GPU of a recorded machine. */
 static struct mem_gpu recorded(const char *machine)
 {
 	struct mem_gpu gpu = {.why_not = "no GPU"};
 	struct spw_plat *plat;
-	char *text = unit_file_text("%s/%s.tree", platforms, machine);
 
-	assert_int_equal(spw_plat_read(&(struct spw_plat_from){.text = {text},
-							       .text_bytes = {strlen(text)},
-							       .name = {machine}},
-				       &plat),
-			 0);
-	free(text);
+	assert_int_equal(unit_machine(machine, "", (struct spw_plat_from){0}, &plat), 0);
 	if (plat->gpu_cnt)
 		mem_gpu_of(&plat->gpu[0], &gpu);
 	spw_plat_free(plat);

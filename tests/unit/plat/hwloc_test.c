@@ -9,17 +9,17 @@
 static void hwloc_fills_what_sysfs_leaves_out(void **state)
 {
 	static const char changes[] =
-		"sys/devices/system/cpu/cpu3/cache ! ENOENT\n"
-		"sys/devices/system/cpu/cpu3/topology ! ENOENT\n"
-		"hwloc/cpu/3 = package 1 core 7 l3 2-4 node 0\n"
-		"hwloc/cpu/4 = package 9 core 9 l3 9 node 9\n"
-		"sys/devices/system/cpu/cpu5/topology ! ENOENT\n"
-		"hwloc/cpu/5 = package - core\n"
-		"hwloc/node/0 = cpus 0-19 memory_cache 1073741824\n"
-		"sys/devices/pci0000:00/0000:00:00.0/0000:01:00.0/numa_node = -1\n"
-		"hwloc/pci/0000:01:00.0 = node 0 cpus 0-9\n"
-		"hwloc/pci/0000:01:00.1 = node 99 cpus -\n"
-		"hwloc/pci/0002:01:00.0 = node\n";
+		"'sys/devices/system/cpu/cpu3/cache': {'!': 'ENOENT'},"
+		"'sys/devices/system/cpu/cpu3/topology': {'!': 'ENOENT'},"
+		"'hwloc/cpu/3': 'package 1 core 7 l3 2-4 node 0',"
+		"'hwloc/cpu/4': 'package 9 core 9 l3 9 node 9',"
+		"'sys/devices/system/cpu/cpu5/topology': {'!': 'ENOENT'},"
+		"'hwloc/cpu/5': 'package - core',"
+		"'hwloc/node/0': 'cpus 0-19 memory_cache 1073741824',"
+		"'sys/devices/pci0000:00/0000:00:00.0/0000:01:00.0/numa_node': '-1',"
+		"'hwloc/pci/0000:01:00.0': 'node 0 cpus 0-9',"
+		"'hwloc/pci/0000:01:00.1': 'node 99 cpus -',"
+		"'hwloc/pci/0002:01:00.0': 'node',";
 	struct spw_plat *plat;
 	const struct spw_plat_core *core;
 

@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What tests of lib/plat share: a platform of config/platforms with some lines changed, and its
- * facts and findings by name.
+ * What tests of lib/plat share: facts and findings of a recorded machine by name.
  */
 #ifndef PLAT_KIT_H
 #define PLAT_KIT_H
 
-#include <stdlib.h>
+#include "unit_machine.h"
 
-#include "plat/spw_plat.h"
-#include "unit_file.h"
-
-static const char *platforms; /* the folder */
-
-/* A platform with some lines changed. */
-static SPW_UNUSED int changed(const char *name, const char *changes, const char *cuda,
+/* A platform with some members changed. */
+static SPW_UNUSED int changed(const char *name, const char *members, const char *cuda,
 			      struct spw_plat **plat)
 {
-	char *text = unit_file_text("%s/%s.tree", platforms, name);
-	const struct spw_plat_from from = {.text = {text, changes},
-					   .text_bytes = {strlen(text), strlen(changes)},
-					   .name = {name, "changes"},
-					   .cuda_lib = cuda};
-	int rc = spw_plat_read(&from, plat);
-
-	free(text);
-	return rc;
+	return unit_machine(name, members, (struct spw_plat_from){.cuda_lib = cuda}, plat);
 }
 
 static SPW_UNUSED const struct spw_plat_finding *finding(const struct spw_plat *plat,

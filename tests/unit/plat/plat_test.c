@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The facts of a DGX Spark, from config/platforms and a fake CUDA driver, and of this machine;
- * trees that are saved and loaded again; torn and hostile trees. Usage: plat_test PLATFORMS
+ * trees that are saved and loaded again; and hostile ones. Usage: plat_test PLATFORMS
  * FAKE_CUDA_LIBRARY
  */
 #include <errno.h>
@@ -18,13 +18,13 @@ static const char *cuda_lib, *nvml_lib;
 static struct spw_plat *spark(void)
 {
 	static const char changes[] =
-		"sys/devices/system/cpu/isolated = 15-19\n"
-		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor = powersave\n"
-		"proc/self/status = Cpus_allowed_list:\\t0-9,15-19\n"
-		"proc/self/limits = Max locked memory  8388608  8388608  bytes\n"
-		"sys/class/net/enP2p1s0f0np0/mtu = 1500\n"
-		"sys/devices/pci0002:00/0002:00:00.0/0002:01:00.1/current_link_width = 2\n"
-		"cuda ! ENOENT\n";
+		"'sys/devices/system/cpu/isolated': '15-19',"
+		"'sys/devices/system/cpu/cpu0/cpufreq/scaling_governor': 'powersave',"
+		"'proc/self/status': 'Cpus_allowed_list:\\t0-9,15-19',"
+		"'proc/self/limits': 'Max locked memory  8388608  8388608  bytes',"
+		"'sys/class/net/enP2p1s0f0np0/mtu': '1500',"
+		"'sys/devices/pci0002:00/0002:00:00.0/0002:01:00.1/current_link_width': '2',"
+		"'cuda': {'!': 'ENOENT'},";
 	struct spw_plat *plat;
 
 	assert_int_equal(changed("dgx-spark", changes, cuda_lib, &plat), 0);
@@ -151,35 +151,27 @@ static void spark_gpu(void **state)
 /* lib/xfer takes a function that has no IPv4 address, but not one that is link-local only. */
 static void ipv6_addresses_count(void **state)
 {
-	static const char change[] = "sys/class/infiniband/rocep1s0f0/ports/1/gids/2 = "
-				     "fd00:0001:0000:0000:0000:0000:0000:0001\n"
-				     "sys/class/infiniband/rocep1s0f0/ports/1/gids/3 = "
-				     "fd00:0001:0000:0000:0000:0000:0000:0001\n";
-	char *text = unit_file_text("%s/dgx-spark.tree", platforms);
-	const struct spw_plat_from from = {.text = {text, change},
-					   .text_bytes = {strlen(text), strlen(change)},
-					   .name = {"dgx-spark", "change"}};
+#define GIDS "sys/class/infiniband/rocep1s0f0/ports/1/gids/"
+	static const char change[] = "'" GIDS "2': 'fd00:0001:0000:0000:0000:0000:0000:0001',"
+				     "'" GIDS "3': 'fd00:0001:0000:0000:0000:0000:0000:0001'";
 	struct spw_plat *plat;
 
 	(void)state;
-	assert_int_equal(spw_plat_read(&from, &plat), 0);
+	assert_int_equal(changed("dgx-spark", change, NULL, &plat), 0);
 	assert_int_equal(nic(plat, "enp1s0f0np0")->gid_v2_ipv4, -1);
 	assert_true(nic(plat, "enp1s0f0np0")->gid_v2_ipv6);
 	assert_false(nic(plat, "enP2p1s0f0np0")->gid_v2_ipv6);
 	spw_plat_free(plat);
-	free(text);
 }
 
 static void a_hot_gpu_is_found_by_nvml(void **state)
 {
-	char *text = unit_file_text("%s/dgx-spark.tree", platforms);
-	const struct spw_plat_from from = {.text = {text, "nvml ! ENOENT\n"},
-					   .text_bytes = {strlen(text), 14},
-					   .nvml_lib = nvml_lib};
 	struct spw_plat *plat;
 
 	(void)state;
-	assert_int_equal(spw_plat_read(&from, &plat), 0);
+	assert_int_equal(unit_machine("dgx-spark", "'nvml': {'!': 'ENOENT'}",
+				      (struct spw_plat_from){.nvml_lib = nvml_lib}, &plat),
+			 0);
 	assert_int_equal(plat->gpu[0].clock_sm_mhz, 500);
 	assert_int_equal(plat->gpu[0].clock_sm_max_mhz, 3003);
 	assert_int_equal(plat->gpu[0].pcie_width, -1);
@@ -189,7 +181,6 @@ static void a_hot_gpu_is_found_by_nvml(void **state)
 	assert_non_null(finding(plat, "gpu-throttled"));
 	assert_int_equal(plat->finding_cnt, 1);
 	spw_plat_free(plat);
-	free(text);
 }
 
 static void a_machine_without_cuda_has_no_gpu(void **state)
@@ -200,7 +191,8 @@ static void a_machine_without_cuda_has_no_gpu(void **state)
 	for (size_t i = 0; i < SPW_ARRAY_CNT(libs); i++) {
 		struct spw_plat *plat;
 
-		assert_int_equal(changed("dgx-spark", "cuda ! ENOENT\n", libs[i], &plat), 0);
+		assert_int_equal(changed("dgx-spark", "'cuda': {'!': 'ENOENT'},", libs[i], &plat),
+				 0);
 		assert_int_equal(plat->gpu_cnt, 0);
 		assert_true(strlen(plat->cuda_why) > 0);
 		assert_string_equal(fact(plat, "host", "cuda_driver")->why, "absent");
@@ -210,17 +202,19 @@ static void a_machine_without_cuda_has_no_gpu(void **state)
 
 static void a_bare_tree_is_enough(void **state)
 {
-	static const char bare[] = "sys/devices/system/cpu/online = 0\n"
-				   "proc/self/status = Cpus_allowed_list:\\t0\n";
-	struct spw_plat_from from = {.text = {"# nothing\n"}, .text_bytes = {10}};
+	json_t *nothing = unit_json("'#': 1");
+	json_t *bare = unit_json("'sys/devices/system/cpu/online': '0',"
+				 "'proc/self/status': 'Cpus_allowed_list:\\t0'");
+	struct spw_plat_from from = {.record = {nothing}};
 	struct spw_plat *plat;
 
 	(void)state;
 	assert_int_equal(spw_plat_read(&from, &plat), -ENOENT);
 	assert_non_null(strstr(spw_err_text(), "no core"));
-	from.text[0] = bare;
-	from.text_bytes[0] = strlen(bare);
+	from.record[0] = bare;
 	assert_int_equal(spw_plat_read(&from, &plat), 0);
+	json_decref(nothing);
+	json_decref(bare);
 	assert_int_equal(plat->core_cnt, 1);
 	assert_int_equal(plat->core[0].kind, SPW_PLAT_CORE_ONLY);
 	assert_int_equal(plat->core[0].node, -1);
@@ -237,11 +231,13 @@ static void unknown_facts_say_why(void **state)
 
 	(void)state;
 	assert_int_equal(changed("dgx-spark",
-				 "sys/class/net/enp1s0f0np0/mtu = 90x\n"
-				 "sys/class/net/enp1s0f0np0/carrier ! EINVAL\n"
-				 "sys/class/net/enp1s0f0np0/speed ! ENOENT\n"
-				 "proc/self/limits = Max open files 1024\n"
-				 "sys/class/net/enp1s0f0np0/phys_port_name = p",
+				 "'sys/class/net/enp1s0f0np0/mtu': '90x',"
+				 "'sys/class/net/enp1s0f0np0/carrier': {'!': 'EINVAL'},"
+				 "'sys/class/net/enp1s0f0np0/speed': {'!': 'ENOENT'},"
+				 "'proc/self/limits': 'Max open files 1024',"
+				 "'sys/class/net/enp1s0f0np0/phys_port_name': null,"
+				 "'sys/class/net/enp1s0f0np0/address': {'!': 'ENOENT'},"
+				 "'sys/class/net/enp1s0f0np0': {'address': null}",
 				 NULL, &plat),
 			 0);
 	assert_string_equal(fact(plat, "nic enp1s0f0np0", "mtu")->why, "not a number");
@@ -252,30 +248,39 @@ static void unknown_facts_say_why(void **state)
 	assert_string_equal(fact(plat, "nic enp1s0f0np0", "speed")->source,
 			    "/sys/class/net/enp1s0f0np0/speed");
 	assert_string_equal(fact(plat, "host", "memlock")->why, "no such line");
-	assert_string_equal(fact(plat, "nic enp1s0f0np0", "port_name")->why,
-			    "the recorded line is torn");
+	assert_string_equal(fact(plat, "nic enp1s0f0np0", "port_name")->value, "p0");
+	assert_string_equal(fact(plat, "nic enp1s0f0np0", "mac")->why, "not recorded");
 	/* what is unknown is no finding */
 	assert_int_equal(plat->finding_cnt, 0);
 	spw_plat_free(plat);
 }
 
-static void odd_lines_are_refused(void **state)
+/* The texts of files are strings; all else is refused, by its path. */
+static void odd_documents_are_refused(void **state)
 {
-	static const char *const line[] = {"nothing\n",   "a b\n",   "a ! ENOTHING\n", "a = \\x0\n",
-					   "a = \\x00\n", "a -> \n", "a{0-3 = 1\n",    "a{x} = 1\n",
-					   "a{3-} = 1\n", " = 1\n"};
-	char many[32 * 80], where[16];
+	static const char *const odd[] = {
+		"'a': 1",           "'a': ['b']",     "'a': {'!': 'ENOTHING'}",
+		"'a': {'!': null}", "'a': {'->': 1}", "'a{0-3': '1'",
+		"'a{x}': '1'",      "'a{3-}': '1'",   "'': '1'",
+		"'a//b': '1'",      "'a/=': '1'",
+	};
+	char many[32 * 200], long_path[600];
+	json_t *list = json_array();
 	struct spw_plat *plat;
 
 	(void)state;
-	for (size_t i = 0; i < SPW_ARRAY_CNT(line); i++)
-		if (changed("bare-vm", line[i], NULL, &plat) != -EINVAL)
-			fail_msg("taken: %s", line[i]);
-	snprintf(where, sizeof(where), "changes:1");
-	assert_non_null(strstr(spw_err_text(), where));
+	assert_int_equal(spw_plat_read(&(struct spw_plat_from){.record = {list}}, &plat), -EINVAL);
+	json_decref(list);
+	for (size_t i = 0; i < SPW_ARRAY_CNT(odd); i++)
+		if (changed("bare-vm", odd[i], NULL, &plat) != -EINVAL)
+			fail_msg("taken: %s", odd[i]);
+	changed("bare-vm", "'a': {'b': {'->': {}}}", NULL, &plat);
+	assert_non_null(strstr(spw_err_text(), "changes: a/b: is no text"));
+	snprintf(long_path, sizeof(long_path), "'%0510d': '1'", 0);
+	assert_int_equal(changed("bare-vm", long_path, NULL, &plat), -EINVAL);
 	many[0] = '\0';
-	for (int i = 0; i < 80; i++)
-		snprintf(many + strlen(many), sizeof(many) - strlen(many), "f{0-1023}/%d = {}\n",
+	for (int i = 0; i < 150; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many), "'f{0-1023}/%d': '{}',",
 			 i);
 	assert_int_equal(changed("bare-vm", many, NULL, &plat), -E2BIG);
 }
@@ -296,19 +301,19 @@ static void same_facts(const struct spw_plat *a, const struct spw_plat *b)
 		assert_string_equal(a->finding[i].what, b->finding[i].what);
 }
 
+/* Through its text, as a file would be. */
 static void replay_is_the_same(const struct spw_plat *plat)
 {
-	struct spw_plat_from from = {.name = {"saved"}};
+	json_t *record = spw_plat_record(plat), *loaded;
+	char *text = json_dumps(record, JSON_INDENT(1));
 	struct spw_plat *again;
-	char *text;
-	FILE *file = open_memstream(&text, &from.text_bytes[0]);
 
-	assert_int_equal(spw_plat_save(plat, file), 0);
-	fclose(file);
-	from.text[0] = text;
-	assert_int_equal(spw_plat_read(&from, &again), 0);
+	loaded = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	assert_int_equal(spw_plat_read(&(struct spw_plat_from){.record = {loaded}}, &again), 0);
 	same_facts(plat, again);
 	spw_plat_free(again);
+	json_decref(loaded);
+	json_decref(record);
 	free(text);
 }
 
@@ -327,29 +332,6 @@ static void what_is_saved_replays_alike(void **state)
 	assert_int_equal(spw_plat_read(&live, &plat), 0);
 	replay_is_the_same(plat);
 	spw_plat_free(plat);
-}
-
-/* A tree that ends anywhere is read or refused, and never yields more findings than a whole line
- * missing would: no half of a number is believed. */
-static void torn_trees_are_read(void **state)
-{
-	char *text = unit_file_text("%s/bare-vm.tree", platforms);
-	struct spw_plat *plat;
-
-	(void)state;
-	for (size_t bytes = 0; bytes < strlen(text); bytes++) {
-		const struct spw_plat_from from = {.text = {text}, .text_bytes = {bytes}};
-		int rc = spw_plat_read(&from, &plat);
-
-		if (rc == 0) {
-			assert_true(plat->core_cnt == 4);
-			assert_null(finding(plat, "link-mtu"));
-			spw_plat_free(plat);
-		} else {
-			assert_int_equal(rc, -ENOENT);
-		}
-	}
-	free(text);
 }
 
 static void this_machine_can_be_read(void **state)
@@ -386,20 +368,20 @@ static void lists_go_both_ways(void **state)
 /* One cause each, on a Spark whose memory is asked for 1 MiB. */
 static void what_cannot_be_pinned_names_its_cause(void **state)
 {
-#define MEMINFO(rest) "proc/meminfo = MemTotal: 9 kB\\nMemAvailable: " rest "\n"
-#define LIMIT         "proc/self/limits = Max locked memory  524288  524288  bytes\n"
-#define NO_CAP        "proc/self/status = CapEff:\\t00\\nCpus_allowed_list:\\t0\\nVmPin:\\t64 kB\n"
+#define MEMINFO(rest) "'proc/meminfo': 'MemTotal: 9 kB\\nMemAvailable: " rest "',"
+#define LIMIT         "'proc/self/limits': 'Max locked memory  524288  524288  bytes',"
+#define NO_CAP        "'proc/self/status': 'CapEff:\\t00\\nCpus_allowed_list:\\t0\\nVmPin:\\t64kB',"
 #define CMA           MEMINFO("9999 kB\\nCmaTotal: 128 kB\\nCmaFree: 4096 kB")
 	static const struct {
 		const char *changes, *words[3];
 	} cases[] = {
 		{LIMIT NO_CAP, {"memory: 512 KiB, 64 KiB are pinned: ulimit -l", "--slots"}},
-		{LIMIT "proc/self/uid_map = 0 1000 1\n", {"memory: 512 KiB, 0 KiB", "ulimit -l"}},
+		{LIMIT "'proc/self/uid_map': '0 1000 1',", {"memory: 512 KiB, 0 KiB", "ulimit -l"}},
 		{LIMIT, {"512 KiB, lifted by CAP_IPC_LOCK", "dmesg"}},
 		{CMA, {"CmaFree (4096 KiB)", "CmaTotal (128 KiB)", "kho=off"}},
 		{MEMINFO("512 kB"),
 		 {"512 KiB of memory are left", "limit of locked memory: unlimited"}},
-		{"sys/fs/cgroup/memory.max = 262144\n", {"256 KiB of memory are left"}},
+		{"'sys/fs/cgroup/memory.max': '262144',", {"256 KiB of memory are left"}},
 		{MEMINFO("2048 kB\\nCmaTotal: 128 kB\\nCmaFree: 128 kB"),
 		 {"neither", "unlimited", "2048 KiB"}},
 	};
@@ -440,9 +422,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_machine_without_cuda_has_no_gpu),
 		cmocka_unit_test(a_bare_tree_is_enough),
 		cmocka_unit_test(unknown_facts_say_why),
-		cmocka_unit_test(odd_lines_are_refused),
+		cmocka_unit_test(odd_documents_are_refused),
 		cmocka_unit_test(what_is_saved_replays_alike),
-		cmocka_unit_test(torn_trees_are_read),
 		cmocka_unit_test(this_machine_can_be_read),
 		cmocka_unit_test(lists_go_both_ways),
 		cmocka_unit_test(what_cannot_be_pinned_names_its_cause),

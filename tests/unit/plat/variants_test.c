@@ -1,36 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Each machine of the file "variants" yields exactly the findings that it names, and each finding
- * says what to do.
- * Usage: variants_test PLATFORMS VARIANTS
+ * Each machine of variants.json (a platform "of" config/platforms, changed "with" members) yields
+ * exactly the findings that it names, and each finding says what to do. Usage: variants_test
+ * PLATFORMS VARIANTS
  */
-#include <stdio.h>
-#include <stdlib.h>
+#include <jansson.h>
 
-#include "plat/spw_plat.h"
-#include "unit_file.h"
+#include "plat_kit.h"
 
 #define VARIANTS_MIN 20
 
-static const char *platforms, *variants;
-static uint32_t misconfigured;
+static const char *variants;
 
-static bool is_named(const char *list, const char *code)
+static bool is_named(const json_t *list, const char *code)
 {
-	size_t len = strlen(code);
+	const json_t *name;
+	size_t i;
 
-	for (const char *at = list; (at = strstr(at, code)); at += len)
-		if (at > list && at[-1] == ' ' && strchr(" ", at[len]))
-			return true;
-	return false;
-}
-
-static bool is_found(const struct spw_plat *plat, const char *code, size_t len)
-{
-	for (uint32_t i = 0; i < plat->finding_cnt; i++)
-		if (strlen(plat->finding[i].code) == len &&
-		    !strncmp(plat->finding[i].code, code, len))
+	json_array_foreach (list, i, name)
+		if (!strcmp(json_string_value(name), code))
 			return true;
 	return false;
 }
@@ -42,72 +31,64 @@ static bool has_hole(const char *text)
 	       strstr(text, " :") || text[strlen(text) - 1] == ' ';
 }
 
-/* head: "@ PLATFORM FINDING...", one line. */
-static void judge(const struct spw_plat *plat, const char *head)
+static void judge(const struct spw_plat *plat, const char *of, const json_t *finds)
 {
-	const char *at = head + 2 + strcspn(head + 2, " \n");
+	const json_t *name;
+	size_t i;
 
-	for (uint32_t i = 0; i < plat->finding_cnt; i++) {
+	for (i = 0; i < plat->finding_cnt; i++) {
 		const struct spw_plat_finding *f = &plat->finding[i];
 
-		if (!is_named(head, f->code))
-			fail_msg("%s: false finding %s: %s", head, f->code, f->what);
+		if (!is_named(finds, f->code))
+			fail_msg("%s: false finding %s: %s", of, f->code, f->what);
 		if (!f->todo[0] || strlen(f->todo) == sizeof(f->todo) - 1 ||
 		    strlen(f->what) == sizeof(f->what) - 1)
-			fail_msg("%s: %s says nothing to do, or is cut", head, f->code);
+			fail_msg("%s: %s says nothing to do, or is cut", of, f->code);
 		if (has_hole(f->what) || has_hole(f->todo))
-			fail_msg("%s: %s has a hole: %s; %s", head, f->code, f->what, f->todo);
+			fail_msg("%s: %s has a hole: %s; %s", of, f->code, f->what, f->todo);
 	}
-	misconfigured += *at == ' ';
-	while (*at == ' ') {
-		size_t len = strcspn(++at, " \n");
-
-		if (!is_found(plat, at, len))
-			fail_msg("%s: not found: %.*s", head, (int)len, at);
-		at += len;
-	}
+	json_array_foreach (finds, i, name)
+		if (!finding(plat, json_string_value(name)))
+			fail_msg("%s: not found: %s", of, json_string_value(name));
 }
 
-static void run(char *head, char *changes)
+static void run(const json_t *variant)
 {
-	char *text =
-		unit_file_text("%s/%.*s.tree", platforms, (int)strcspn(head + 2, " \n"), head + 2);
+	const char *platform = json_string_value(json_object_get(variant, "of"));
+	char path[512], *of = json_dumps(variant, JSON_COMPACT);
 	struct spw_plat *plat;
-	struct spw_plat_from from = {.name = {"platform", "changes"}};
+	json_t *machine;
 
-	from.text[0] = text;
-	from.text_bytes[0] = strlen(text);
-	from.text[1] = changes;
-	from.text_bytes[1] = strlen(changes);
-	if (spw_plat_read(&from, &plat))
-		fail_msg("%s: %s", head, spw_err_text());
-	judge(plat, head);
+	snprintf(path, sizeof(path), "%s/%s.json", platforms, platform);
+	machine = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+	if (!machine ||
+	    spw_plat_read(
+		    &(struct spw_plat_from){.record = {machine, json_object_get(variant, "with")},
+					    .name = {platform, "changes"}},
+		    &plat))
+		fail_msg("%s: %s", of, spw_err_text());
+	judge(plat, of, json_object_get(variant, "finds"));
 	spw_plat_free(plat);
-	free(text);
+	json_decref(machine);
+	free(of);
 }
 
-/* Cuts the text where each next variant begins; the newline before it ends the one before. */
 static void each_variant_yields_its_findings(void **state)
 {
-	char *text = unit_file_text("%s", variants), *at = strstr(text, "\n@ ") + 1;
+	json_error_t error;
+	json_t *list = json_load_file(variants, JSON_REJECT_DUPLICATES, &error), *variant;
+	uint32_t misconfigured = 0;
+	size_t i;
 
 	(void)state;
-	while (at) {
-		char head[256], *next = strstr(at, "\n@ "), *changes = strchr(at, '\n') + 1;
-		char kept = '\0';
-
-		snprintf(head, sizeof(head), "%.*s", (int)(changes - at - 1), at);
-		if (next) {
-			kept = next[1];
-			next[1] = '\0';
-		}
-		run(head, next && next < changes ? next + 1 : changes);
-		if (next)
-			next[1] = kept;
-		at = next ? next + 1 : NULL;
+	if (!list)
+		fail_msg("%s:%d: %s", variants, error.line, error.text);
+	json_array_foreach (list, i, variant) {
+		run(variant);
+		misconfigured += json_array_size(json_object_get(variant, "finds")) > 0;
 	}
 	assert_true(misconfigured >= VARIANTS_MIN);
-	free(text);
+	json_decref(list);
 }
 
 int main(int argc, char **argv)
