@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plat/plat_impl.h"
+#include "plat/findings/list.h"
 
 /* Of a PCIe link's bits, what is payload at the usual payload sizes. Of 126 Gb/s on Gen5 x4, 96 to
  * 100 were measured. Source: geerlingguy/sbc-reviews issue 92; PCI Express encodes 128 bits as 130
@@ -120,34 +120,16 @@ bool spw_plat_pair_is_slow(const struct spw_plat_pair *pair)
 	       pair->mbps * 100 < pair->nominal_mbps * SLOW_PERCENT;
 }
 
-static void pair_inside_judge(struct spw_plat *plat, const struct spw_plat_pair *pair)
-{
-	plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-inside",
-			      "%s to %s: %" PRId64 " packets were sent, and the physical port "
-			      "counted %" PRId64 ": they did not cross the wire",
-			      pair->from, pair->to, pair->packets, pair->wire),
-		    "spinwire-doctor --facts | grep -E 'sys_image_guid|port_name': both ends are "
-		    "functions of one port; name the machine at the other end of the cable");
-}
-
 /* The state in which link and PCIe look right and 13 Gb/s arrive shows in no file. Source: NVIDIA
  * dgx-spark-playbooks pull request 108. */
 static void pair_slow_judge(struct spw_plat *plat, const struct spw_plat_pair *pair)
 {
-	plat_advise(
-		plat_find(plat, SPW_PLAT_WARN, pair->cable ? "measured-slow" : "measured-pcie",
-			  "%s to %s: %.3g Gb/s, and %s %.3g", pair->from, pair->to,
-			  (double)pair->mbps / 1000,
-			  pair->cable ? "link and PCIe promise" : "the PCIe link promises",
-			  (double)pair->nominal_mbps / 1000),
-		pair->cable
-			? "spinwire-doctor: first what else it finds at both ends (pause, "
-			  "discards, "
-			  "MTU); a ConnectX-7 that carries 13 Gb/s while all looks right: shut "
-			  "both "
-			  "machines down, pull the power cord, start again"
-			: "lspci -vv | grep -E 'ConnectX|LnkSta|MaxPayload': the link's real width "
-			  "and speed; then shut the machine down and pull the power cord");
+	const double got = (double)pair->mbps / 1000, nominal = (double)pair->nominal_mbps / 1000;
+
+	if (pair->cable)
+		plat_find(plat, MEASURED_SLOW, pair->from, pair->to, got, nominal);
+	else
+		plat_find(plat, MEASURED_PCIE, pair->from, pair->to, got, nominal);
 }
 
 /* One finding a pair: a slow one that turned round inside the NIC is explained by that. */
@@ -157,14 +139,11 @@ void plat_pairs_judge(struct spw_plat *plat)
 		const struct spw_plat_pair *pair = &plat->pair[i];
 
 		if (pair->mbps < 0 && pair->cable)
-			plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-no-answer",
-					      "%s to %s: no write was acknowledged", pair->from,
-					      pair->to),
-				    "ping -M do -s 8972 the other end's address: the same MTU at "
-				    "both ends, and which cable leads where");
+			plat_find(plat, MEASURED_NO_ANSWER, pair->from, pair->to);
 		else if (pair->mbps >= 0 && pair->cable &&
 			 spw_plat_pair_wire(pair) == SPW_PLAT_WIRE_INSIDE)
-			pair_inside_judge(plat, pair);
+			plat_find(plat, MEASURED_INSIDE, pair->from, pair->to, pair->packets,
+				  pair->wire);
 		else if (spw_plat_pair_is_slow(pair))
 			pair_slow_judge(plat, pair);
 	}

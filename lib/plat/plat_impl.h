@@ -125,10 +125,11 @@ void plat_pairs_read(struct plat_read *r);
 /* Purpose: whether more of the kernel's contiguous memory is free than there is (pin.c). */
 bool plat_cma_is_lost(const struct spw_plat *plat);
 
-/* Purpose: adds a finding; plat_advise adds what to do. When the table is full, it is dropped. */
-struct spw_plat_finding *plat_find(struct spw_plat *plat, enum spw_plat_severity severity,
-				   const char *code, const char *fmt, ...) SPW_PRINTF(4, 5);
-void plat_advise(struct spw_plat_finding *f, const char *fmt, ...) SPW_PRINTF(2, 3);
+/* Purpose: adds a finding (plat_find of findings/list.h). When the table is full, it is dropped.
+ * Shape: fmt is the sentence, a newline, and the remedy.
+ */
+struct spw_plat_finding *plat_finding_add(struct spw_plat *plat, enum spw_plat_severity severity,
+					  const char *code, const char *fmt, ...) SPW_PRINTF(4, 5);
 
 void plat_cores_judge(struct spw_plat *plat);
 void plat_host_judge(struct spw_plat *plat);

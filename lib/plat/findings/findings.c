@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Findings: what the facts mean for a data plane that spins, and what to do about it. Each has a
- * stable code; docs and scripts refer to it. Texts end without a full stop; what to do begins with
- * the command. An unknown fact is never a finding. This file: cores and memory.
+ * Findings: what the facts mean for a data plane that spins, and what to do about it. list.h has
+ * them all; the judges here and beside say when. An unknown fact is never a finding. This file:
+ * cores and memory.
  *
  * A finding is made by one judge from facts alone, never from the machine: a saved tree gives the
  * same findings as the machine that it was recorded on.
@@ -13,46 +13,39 @@
  *   NICs, links, GIDs      nic.c
  *   GPUs                   gpu.c
  *
- * A new finding is one plat_find with its plat_advise, and a machine that has it in
+ * A new finding is a row of list.h, one plat_find, and a machine that has it in
  * tests/unit/plat/variants.json. A fact that it needs is read by its reader in lib/plat first.
  */
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "plat/plat_impl.h"
+#include "plat/findings/list.h"
 
 #define MEMLOCK_WANTED (64ull << 20)
 #define IDLE_US_MAX    100 /* an exit latency that a microsecond tail would show */
 #define CAP_IPC_LOCK   14
 
 /* When the table is full the finding goes into a spill entry, so that no caller has to check. */
-struct spw_plat_finding *plat_find(struct spw_plat *plat, enum spw_plat_severity severity,
-				   const char *code, const char *fmt, ...)
+struct spw_plat_finding *plat_finding_add(struct spw_plat *plat, enum spw_plat_severity severity,
+					  const char *code, const char *fmt, ...)
 {
 	static struct spw_plat_finding spill;
 	struct spw_plat_finding *f = &spill;
+	char text[sizeof(f->what) + sizeof(f->todo)], *todo;
 	va_list ap;
 
 	if (plat->finding_cnt < SPW_PLAT_FINDING_MAX)
 		f = &plat->finding[plat->finding_cnt++];
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	todo = strchrnul(text, '\n');
 	f->severity = severity;
 	f->code = code;
-	f->todo[0] = '\0';
-	va_start(ap, fmt);
-	vsnprintf(f->what, sizeof(f->what), fmt, ap);
-	va_end(ap);
+	snprintf(f->what, sizeof(f->what), "%.*s", (int)(todo - text), text);
+	snprintf(f->todo, sizeof(f->todo), "%s", *todo ? todo + 1 : "");
 	return f;
-}
-
-void plat_advise(struct spw_plat_finding *f, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(f->todo, sizeof(f->todo), fmt, ap);
-	va_end(ap);
 }
 
 /* ---- cores ---- */
@@ -125,29 +118,14 @@ static void reach_find(struct spw_plat *plat, const char *code, const char *what
 	find_set_list(plat, core_is_data, true, best, sizeof(best));
 	if (!best[0])
 		find_set_list(plat, core_is_fast, true, best, sizeof(best));
-	plat_advise(plat_find(plat, SPW_PLAT_WARN, code,
-			      "this process may use the cores %s, %s; better ones are %s", own,
-			      what, best),
-		    "taskset -c %s COMMAND, if it was started under a mask; else its cpuset: "
-		    "cpuset.cpus of its control group, --cpuset-cpus of a container, AllowedCPUs= "
-		    "of a unit",
-		    best);
+	plat_finding_add(plat, SPW_PLAT_WARN, code, FIND_CORES_OUTSIDE_TEXT, own, what, best, best);
 }
 
 static void shared_find(struct spw_plat *plat, const char *fast)
 {
-	plat_advise(plat_find(plat, SPW_PLAT_NOTE, "cores-shared",
-			      "no core is isolated: %s are shared with everything else", fast),
-		    "isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST on the kernel command line, with "
-		    "the lcores' numbers, keep other threads and most timer interrupts away");
+	plat_find(plat, CORES_SHARED, fast);
 	if (plat->autogroup)
-		plat_advise(
-			plat_find(plat, SPW_PLAT_NOTE, "cores-autogroup",
-				  "the scheduler groups tasks by session, and on a core that an "
-				  "lcore shares, one session can keep another's threads waiting "
-				  "for seconds (observed on Linux 6.18)"),
-			"sysctl kernel.sched_autogroup_enabled=0, or no other session on the "
-			"lcores' cores");
+		plat_find(plat, CORES_AUTOGROUP);
 }
 
 /* Whether any core may be isolated and fast, and which are or could be. */
@@ -162,16 +140,11 @@ static void isolation_judge(struct spw_plat *plat)
 	if (data[0] || !plat->allowed_cnt)
 		return;
 	if (!fast[0])
-		reach_find(plat, "cores-slow", "all of the slower kind");
+		reach_find(plat, FIND_CORES_SLOW_CODE, "all of the slower kind");
 	else if (elsewhere[0])
-		reach_find(plat, "cores-outside", "none of which is fast and isolated");
+		reach_find(plat, FIND_CORES_OUTSIDE_CODE, "none of which is fast and isolated");
 	else if (isolated[0])
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-slow",
-				      "the isolated cores %s are of the slower kind; %s are fast",
-				      isolated, fast),
-			    "isolcpus=, nohz_full= and rcu_nocbs= of the kernel command line with "
-			    "some of %s in place of %s",
-			    fast, isolated);
+		plat_find(plat, CORES_SLOW, isolated, fast, fast, isolated);
 	else
 		shared_find(plat, fast);
 }
@@ -195,14 +168,8 @@ static void nodes_distance_judge(struct spw_plat *plat)
 	for (uint32_t i = 0; i < plat->nic_cnt && isolated[0] && plat->node_cnt > 1; i++)
 		if (plat->nic[i].rdma[0] && plat->nic[i].node >= 0 &&
 		    !node_has_isolated(plat, plat->nic[i].node))
-			plat_advise(
-				plat_find(plat, SPW_PLAT_WARN, "cores-far",
-					  "%s is on NUMA node %d, and none of the isolated cores "
-					  "%s is",
-					  plat->nic[i].rdma, plat->nic[i].node, isolated),
-				"cat /sys/devices/system/node/node%d/cpulist: isolate cores of "
-				"that list instead",
-				plat->nic[i].node);
+			plat_find(plat, CORES_FAR, plat->nic[i].rdma, plat->nic[i].node, isolated,
+				  plat->nic[i].node);
 }
 
 /* CAP_IPC_LOCK lifts the limit, so a low one is harmless then. If the capabilities are unknown, the
@@ -217,25 +184,11 @@ static void memory_judge(struct spw_plat *plat)
 			free_bytes +=
 				plat->node[n].huge[h].free_cnt * plat->node[n].huge[h].page_bytes;
 	if (free_bytes == 0)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "hugepages-none", "no free hugepages"),
-			    "echo 512 > /proc/sys/vm/nr_hugepages; plain pages cost TLB misses");
+		plat_find(plat, HUGEPAGES_NONE);
 	if (plat->memlock_bytes < MEMLOCK_WANTED && !may_lock)
-		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "memlock-low",
-				      "this process may lock %" PRIu64
-				      " KiB and has no CAP_IPC_LOCK",
-				      plat->memlock_bytes >> 10),
-			    "ulimit -l unlimited (LimitMEMLOCK=infinity in a unit, --ulimit "
-			    "memlock=-1 for a container): memory registration fails without it");
+		plat_find(plat, MEMLOCK_LOW, plat->memlock_bytes >> 10);
 	if (plat_cma_is_lost(plat))
-		plat_advise(
-			plat_find(plat, SPW_PLAT_WARN, "cma-lost",
-				  "CmaFree (%" PRIu64 " KiB) is above CmaTotal (%" PRIu64
-				  " KiB): registering memory with a device fails with ENOMEM, "
-				  "whatever the limits are (known of kexec handover, KHO, on "
-				  "DGX Sparks)",
-				  plat->cma_free_bytes >> 10, plat->cma_total_bytes >> 10),
-			"kho=off on the kernel command line, if /sys/kernel/kexec_crash_size is "
-			"0 (no crash kernel is loaded), and a reboot");
+		plat_find(plat, CMA_LOST, plat->cma_free_bytes >> 10, plat->cma_total_bytes >> 10);
 }
 
 /* Lists name the cores, so that the remedy can be pasted. */
@@ -244,37 +197,17 @@ void plat_cores_judge(struct spw_plat *plat)
 	char text[96];
 
 	if (plat->allowed_cnt < 2)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-few",
-				      plat->allowed_cnt
-					      ? "one core may be used by this process"
-					      : "no online core may be used by this process"),
-			    "taskset, cpuset: give it more; with one core everything runs inline "
-			    "and shares it");
+		plat_find(plat, CORES_FEW, plat->allowed_cnt ? "one" : "no online");
 	find_core_list(plat, core_saves_power, text, sizeof(text));
 	if (text[0])
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-governor",
-				      "cores %s run under a frequency governor other than "
-				      "performance",
-				      text),
-			    "cpupower -c %s frequency-set -g performance: a core that changes its "
-			    "frequency adds to the tail",
-			    text);
+		plat_find(plat, CORES_GOVERNOR, text, text);
 	isolation_judge(plat);
 	find_core_list(plat, core_is_ticking, text, sizeof(text));
 	if (text[0])
-		plat_advise(
-			plat_find(plat, SPW_PLAT_NOTE, "cores-ticks",
-				  "the isolated cores %s still take timer ticks or RCU callbacks",
-				  text),
-			"nohz_full=%s rcu_nocbs=%s on the kernel command line", text, text);
+		plat_find(plat, CORES_TICKS, text, text, text);
 	find_core_list(plat, core_sleeps_deep, text, sizeof(text));
 	if (text[0])
-		plat_advise(
-			plat_find(plat, SPW_PLAT_NOTE, "cores-idle",
-				  "the isolated cores %s may enter idle states that take %u us or "
-				  "more to leave",
-				  text, IDLE_US_MAX),
-			"cpupower -c %s idle-set -D 50", text);
+		plat_find(plat, CORES_IDLE, text, IDLE_US_MAX, text);
 	nodes_distance_judge(plat);
 	memory_judge(plat);
 }

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "plat/plat_impl.h"
+#include "plat/findings/list.h"
 
 #define COMPUTE_PROHIBITED 2
 
@@ -29,51 +29,25 @@ static void gpu_executor_judge(struct spw_plat *plat, const struct spw_plat_gpu 
 	if (major < 0 || minor < 0)
 		return;
 	if (10 * major + minor < SPW_PLAT_GPU_CAPABILITY_MIN)
-		plat_advise(
-			plat_find(plat, SPW_PLAT_WARN, "gpu-too-old",
-				  "%s has compute capability %d.%d, and CUDA executors need %d.%d "
-				  "or later",
-				  gpu->name, major, minor, SPW_PLAT_GPU_CAPABILITY_MIN / 10,
-				  SPW_PLAT_GPU_CAPABILITY_MIN % 10),
-			"--executor cpu or inline, or a GPU of the Turing generation or later");
+		plat_find(plat, GPU_TOO_OLD, gpu->name, major, minor,
+			  SPW_PLAT_GPU_CAPABILITY_MIN / 10, SPW_PLAT_GPU_CAPABILITY_MIN % 10);
 	else if (plat->cuda_built == 0)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "gpu-not-built",
-				      "%s is there, but no libspinwire-cuda.so that fits this "
-				      "spinwire: no executor can use it",
-				      gpu->name),
-			    "install spinwire-cuda of this version; in a source tree an nvcc of "
-			    "CUDA 12.0 or later (nvidia-cuda-toolkit; CUDA_HOME names its folder), "
-			    "then meson setup --reconfigure build and ninja -C build; else "
-			    "--executor cpu or inline");
+		plat_find(plat, GPU_NOT_BUILT, gpu->name);
 }
 
 /* What a user can change: display, compute mode, cooling, the slot of the card. */
 static void gpu_settings_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	if (gpu->attr[SPW_PLAT_GPU_KERNEL_EXEC_TIMEOUT] == 1)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "gpu-time-limit",
-				      "%s has a time limit for kernels (a display is attached)",
-				      gpu->name),
-			    "systemctl isolate multi-user.target, or a GPU without a display: else "
-			    "the resident kernel must be relaunched before each time limit");
+		plat_find(plat, GPU_TIME_LIMIT, gpu->name);
 	if (gpu->attr[SPW_PLAT_GPU_COMPUTE_MODE] == COMPUTE_PROHIBITED)
-		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gpu-prohibited",
-				      "%s refuses compute contexts", gpu->name),
-			    "nvidia-smi -i %u -c DEFAULT", gpu->ordinal);
+		plat_find(plat, GPU_PROHIBITED, gpu->name, gpu->ordinal);
 	if (gpu->throttle > 0 && gpu->throttle & THROTTLE_HURTS)
-		plat_advise(
-			plat_find(plat, SPW_PLAT_WARN, "gpu-throttled",
-				  "%s is slowed down: clock %d of %d MHz, reasons 0x%llx",
-				  gpu->name, gpu->clock_sm_mhz, gpu->clock_sm_max_mhz,
-				  (unsigned long long)gpu->throttle),
-			"nvidia-smi -i %u -q -d PERFORMANCE,TEMPERATURE: cooling and power supply",
-			gpu->ordinal);
+		plat_find(plat, GPU_THROTTLED, gpu->name, gpu->clock_sm_mhz, gpu->clock_sm_max_mhz,
+			  (unsigned long long)gpu->throttle, gpu->ordinal);
 	if (gpu->pcie_width > 0 && gpu->pcie_width < gpu->pcie_width_max)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "gpu-pcie-narrow",
-				      "%s: PCIe runs at x%d and could at x%d", gpu->name,
-				      gpu->pcie_width, gpu->pcie_width_max),
-			    "nvidia-smi -i %u -q | grep -A4 'Link Width': reseat the card",
-			    gpu->ordinal);
+		plat_find(plat, GPU_PCIE_NARROW, gpu->name, gpu->pcie_width, gpu->pcie_width_max,
+			  gpu->ordinal);
 }
 
 /* nvidia-peermem lets a NIC reach the memory of a GPU that has its own. An integrated GPU has none,
@@ -85,20 +59,9 @@ static void gpu_peermem_judge(struct spw_plat *plat, const struct spw_plat_gpu *
 
 	if (gpu->attr[SPW_PLAT_GPU_INTEGRATED] == 1 && !direct &&
 	    (plat->peermem || plat->peermem_wanted))
-		plat_advise(
-			plat_find(plat, SPW_PLAT_NOTE, "peermem-useless",
-				  "%s shares the host's memory: nvidia-peermem cannot work here "
-				  "(\"Invalid argument\") and nothing needs it",
-				  gpu->name),
-			"grep -l peermem /etc/modules /etc/modules-load.d/*: remove the line; "
-			"the memory to use is cudaHostAlloc and ibv_reg_mr");
+		plat_find(plat, PEERMEM_USELESS, gpu->name);
 	if (direct && gpu->attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED] != 1 && !plat->peermem)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "peermem-absent",
-				      "%s can do GPUDirect RDMA, but neither dma-buf nor "
-				      "nvidia-peermem is there",
-				      gpu->name),
-			    "modprobe nvidia-peermem, or the open kernel modules of the driver, "
-			    "which offer dma-buf");
+		plat_find(plat, PEERMEM_ABSENT, gpu->name);
 }
 
 /* One RDMA device on the GPU's node is enough for silence. */
@@ -114,10 +77,7 @@ static void gpu_distance_judge(struct spw_plat *plat, const struct spw_plat_gpu 
 		far = &plat->nic[i];
 	}
 	if (far)
-		plat_advise(plat_find(plat, SPW_PLAT_NOTE, "gpu-far",
-				      "%s is on NUMA node %d, and no RDMA device is (%s is on %d)",
-				      gpu->name, gpu->node, far->rdma, far->node),
-			    "nvidia-smi topo -m: choose a NIC and a GPU of one node, if there are");
+		plat_find(plat, GPU_FAR, gpu->name, gpu->node, far->rdma, far->node);
 }
 
 #define LOAD_CLOCK_PERCENT 50 /* of the highest clock */
@@ -135,27 +95,17 @@ void plat_load_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 			  load->memory_mbs * 100 < load->promised_mbs * LOAD_MEMORY_PERCENT;
 
 	if (throttled || clock_low || memory_low)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-gpu",
-				      "%s under load: clock %lld of %d MHz, reasons 0x%llx; memory "
-				      "%lld of %lld GB/s",
-				      gpu->name, (long long)load->clock_mhz, gpu->clock_sm_max_mhz,
-				      (unsigned long long)SPW_MAX(load->throttle, 0),
-				      (long long)load->memory_mbs / 1000,
-				      (long long)load->promised_mbs / 1000),
-			    "nvidia-smi -i %u -q -d PERFORMANCE,CLOCK,TEMPERATURE: cooling, power "
-			    "supply, "
-			    "clocks that were set (nvidia-smi -rgc); on a DGX Spark pull the power "
-			    "cord",
-			    gpu->ordinal);
+		plat_find(plat, MEASURED_GPU, gpu->name, (long long)load->clock_mhz,
+			  gpu->clock_sm_max_mhz, (unsigned long long)SPW_MAX(load->throttle, 0),
+			  (long long)load->memory_mbs / 1000, (long long)load->promised_mbs / 1000,
+			  gpu->ordinal);
 }
 
 /* A driver that does not start is an error; a machine without a GPU is none. */
 void plat_gpus_judge(struct spw_plat *plat)
 {
 	if (plat->gpu_cnt == 0 && strstr(plat->cuda_why, "does not start"))
-		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gpu-broken", "%.200s", plat->cuda_why),
-			    "nvidia-smi; dmesg | grep -i nvrm: driver and library must be of one "
-			    "version");
+		plat_find(plat, GPU_BROKEN, plat->cuda_why);
 	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
 		gpu_executor_judge(plat, &plat->gpu[i]);
 		gpu_settings_judge(plat, &plat->gpu[i]);

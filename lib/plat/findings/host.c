@@ -11,11 +11,10 @@
  * gives one finding.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "plat/plat_impl.h"
+#include "plat/findings/list.h"
 
 #define CAP_NET_RAW 13
 
@@ -56,13 +55,8 @@ static void host_lag_judge(struct spw_plat *plat)
 
 		if (!lag || nic->rdma[0])
 			continue;
-		plat_advise(plat_find(plat, SPW_PLAT_NOTE, "nic-lag",
-				      "%s is one RDMA device for the ports %s and %s of %s (RoCE "
-				      "LAG): a QP takes one of them",
-				      lag->rdma, lag->netdev, nic->netdev, nic->bond),
-			    "use several QPs; or, for a rail on each port: ip link set %s nomaster "
-			    "&& ip link set %s nomaster, and a subnet for each",
-			    lag->netdev, nic->netdev);
+		plat_find(plat, NIC_LAG, lag->rdma, lag->netdev, nic->netdev, nic->bond,
+			  lag->netdev, nic->netdev);
 	}
 }
 
@@ -73,20 +67,14 @@ static void host_drivers_judge(struct spw_plat *plat)
 		const struct spw_plat_pci *pci = &plat->pci[i];
 		const struct spw_plat_nic *nic = nic_by_pci(plat, pci->pci);
 
-		if (!pci->driver[0])
-			plat_advise(plat_find(plat, SPW_PLAT_ERROR, "modules-absent",
-					      "%s has no driver (mlx5_core is %s)", pci->pci,
-					      plat->mlx5_core ? "loaded" : "not loaded"),
-				    plat->mlx5_core
-					    ? "echo %s > /sys/bus/pci/drivers/mlx5_core/bind"
-					    : "modprobe mlx5_core mlx5_ib; it then takes %s",
-				    pci->pci);
+		if (!pci->driver[0] && plat->mlx5_core)
+			plat_find(plat, MODULES_NOT_BOUND, pci->pci, pci->pci);
+		else if (!pci->driver[0])
+			plat_find(plat, MODULES_NOT_LOADED, pci->pci, pci->pci);
 		else if (!strcmp(pci->driver, "mlx5_core") && !(nic && nic->rdma[0]) &&
 			 !lag_of(plat, nic))
-			plat_advise(plat_find(plat, SPW_PLAT_ERROR, "modules-absent",
-					      "%s has no RDMA device (mlx5_ib is %s)", pci->pci,
-					      plat->mlx5_ib ? "loaded" : "not loaded"),
-				    "modprobe mlx5_ib ib_uverbs");
+			plat_find(plat, MODULES_NO_RDMA, pci->pci,
+				  plat->mlx5_ib ? "loaded" : "not loaded");
 	}
 }
 
@@ -115,24 +103,14 @@ static void host_gb10_judge(struct spw_plat *plat)
 		if (plat->nic[i].vendor == 0x15b3)
 			return;
 	if (plat->pci_cnt == 0 && host_is_gb10(plat))
-		plat_advise(
-			plat_find(plat, SPW_PLAT_ERROR, "nic-gone",
-				  "no ConnectX function is on PCI: on a GB10 (DGX Spark and its "
-				  "like) all four leave when no cable is plugged in"),
-			"plug a QSFP cable in; a service (on a DGX Spark below "
-			"/opt/nvidia/dgx-spark-mlnx-hotplug) then brings them back (echo 1 > "
-			"/sys/bus/pci/rescan if it does not)");
+		plat_find(plat, NIC_GONE);
 }
 
 /* A warning: reliable connections need no such right. */
 static void host_rights_judge(struct spw_plat *plat)
 {
 	if (host_has_rdma(plat) && plat->cap_known && !(plat->cap >> CAP_NET_RAW & 1))
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cap-net-raw",
-				      "this process has no CAP_NET_RAW: raw Ethernet queues "
-				      "(mode=eth) are refused, reliable connections work"),
-			    "setcap cap_net_raw,cap_ipc_lock+ep $(command -v spinwire); for a "
-			    "container: --cap-add NET_RAW");
+		plat_find(plat, CAP_NET_RAW);
 }
 
 /* Why the file cannot be opened decides the remedy: rights, a container, or udev. */
@@ -141,20 +119,12 @@ static void host_uverbs_judge(struct spw_plat *plat, const struct spw_plat_nic *
 	if (!nic->rdma[0] || nic->uverbs_error <= 0)
 		return;
 	if (nic->uverbs_error != ENOENT)
-		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "uverbs-rights",
-				      "/dev/infiniband/%s of %s cannot be opened: %s", nic->uverbs,
-				      nic->rdma, strerror(nic->uverbs_error)),
-			    "chmod 0666 /dev/infiniband/%s (rdma-core's udev rules do so at boot)",
-			    nic->uverbs);
+		plat_find(plat, UVERBS_RIGHTS, nic->uverbs, nic->rdma, strerror(nic->uverbs_error),
+			  nic->uverbs);
 	else if (plat->container[0])
-		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "container-no-device",
-				      "this is a container (%s) without /dev/infiniband/%s of %s",
-				      plat->container, nic->uverbs, nic->rdma),
-			    "--device /dev/infiniband, or the RDMA device plugin in Kubernetes");
+		plat_find(plat, CONTAINER_NO_DEVICE, plat->container, nic->uverbs, nic->rdma);
 	else
-		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "uverbs-absent",
-				      "%s has no /dev/infiniband/%s", nic->rdma, nic->uverbs),
-			    "udevadm trigger --subsystem-match=infiniband_verbs");
+		plat_find(plat, UVERBS_ABSENT, nic->rdma, nic->uverbs);
 }
 
 /* NCCL's and UCX's variables name one index for all devices. */
@@ -166,12 +136,8 @@ static void host_gid_variable_judge(struct spw_plat *plat, const char *name, int
 		if (nic->port_active != 1 || nic->gid_v2_ipv4 < 0 || idx == nic->gid_v2_ipv4 ||
 		    idx == nic->gid_routable)
 			continue;
-		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gid-variable",
-				      "%s=%d, but RoCE v2 over IPv4 (%s) is GID %d of %s", name,
-				      idx, nic->gid_ipv4, nic->gid_v2_ipv4, nic->rdma),
-			    "unset %s: it is found by itself since NCCL 2.21 and in UCX; or set it "
-			    "to %d",
-			    name, nic->gid_v2_ipv4);
+		plat_find(plat, GID_VARIABLE, name, idx, nic->gid_ipv4, nic->gid_v2_ipv4, nic->rdma,
+			  name, nic->gid_v2_ipv4);
 		return;
 	}
 }
@@ -186,13 +152,7 @@ static void host_names_judge(struct spw_plat *plat)
 
 		snprintf(wanted, sizeof(wanted), "%s ", nic->netdev);
 		if (nic->rdma[0] && nic->netdev[0] && strstr(plat->set_name, wanted))
-			plat_advise(plat_find(plat, SPW_PLAT_NOTE, "nic-renamed",
-					      "%s of %s is a name that netplan gives: guides and "
-					      "scripts that use the usual name miss it",
-					      nic->netdev, nic->rdma),
-				    "grep -l 'set-name: *%s' /etc/netplan/*: remove the line, then "
-				    "netplan apply",
-				    nic->netdev);
+			plat_find(plat, NIC_RENAMED, nic->netdev, nic->rdma, nic->netdev);
 	}
 }
 
@@ -201,18 +161,11 @@ static void host_quota_judge(struct spw_plat *plat)
 {
 	if (!plat->quota_us || plat->quota_us >= (uint64_t)plat->allowed_cnt * plat->period_us)
 		return;
-	plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-quota",
-			      "the control group may take %u.%u ms of CPU time in each %u.%u ms "
-			      "(%u.%02u of %u cores), then all of its threads stop until the next; "
-			      "so far %" PRIu64 " of %" PRIu64 " periods",
-			      plat->quota_us / 1000, plat->quota_us / 100 % 10,
-			      plat->period_us / 1000, plat->period_us / 100 % 10,
-			      plat->quota_us / plat->period_us,
-			      (uint32_t)((uint64_t)plat->quota_us * 100 / plat->period_us % 100),
-			      plat->allowed_cnt, plat->quota_throttled_cnt, plat->quota_period_cnt),
-		    "no --cpus for a container, no limits.cpu in Kubernetes (whole cores by its "
-		    "static CPU manager), CPUQuota= of a unit, cpu.max: a thread that spins takes "
-		    "a whole core; cores by cpuset limit it without stops");
+	plat_find(plat, CORES_QUOTA, plat->quota_us / 1000, plat->quota_us / 100 % 10,
+		  plat->period_us / 1000, plat->period_us / 100 % 10,
+		  plat->quota_us / plat->period_us,
+		  (uint32_t)((uint64_t)plat->quota_us * 100 / plat->period_us % 100),
+		  plat->allowed_cnt, plat->quota_throttled_cnt, plat->quota_period_cnt);
 }
 
 void plat_host_judge(struct spw_plat *plat)

@@ -11,11 +11,10 @@
  * nic.half_of is the index of the first half, seen from the second; the pair is judged once, with
  * the second.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "plat/plat_impl.h"
+#include "plat/findings/list.h"
 
 #define MTU_WANTED 9000u
 
@@ -39,35 +38,16 @@ static void nic_pcie_judge(struct spw_plat *plat, const struct spw_plat_nic *nic
 
 	if (nic->pcie_width && nic->pcie_mtps &&
 	    (nic->pcie_width < nic->pcie_width_max || nic->pcie_mtps < nic->pcie_mtps_max))
-		plat_advise(
-			plat_find(plat, SPW_PLAT_WARN, "nic-pcie-narrow",
-				  "%s: PCIe runs at x%u %u.%u GT/s and could at x%u %u.%u", name,
-				  nic->pcie_width, nic->pcie_mtps / 1000, nic->pcie_mtps / 100 % 10,
-				  nic->pcie_width_max, nic->pcie_mtps_max / 1000,
-				  nic->pcie_mtps_max / 100 % 10),
-			"lspci -vv -s %s | grep LnkSta: power the machine off and on; reseat the "
-			"card; look for a firmware update",
-			nic->pci);
+		plat_find(plat, NIC_PCIE_NARROW, name, nic->pcie_width, nic->pcie_mtps / 1000,
+			  nic->pcie_mtps / 100 % 10, nic->pcie_width_max, nic->pcie_mtps_max / 1000,
+			  nic->pcie_mtps_max / 100 % 10, nic->pci);
 	if (strncmp(nic->iommu, "DMA", 3) == 0)
-		plat_advise(
-			plat_find(plat, SPW_PLAT_NOTE, "nic-iommu",
-				  "%s: its DMA is translated by the IOMMU (%s)", name, nic->iommu),
-			"iommu.passthrough=1 (x86: iommu=pt) on the kernel command line saves a "
-			"table walk on each miss");
+		plat_find(plat, NIC_IOMMU, name, nic->iommu);
 	/* On aarch64 it is no loss: relaxed ordering made protection errors on Tegra (DAQIRI). */
 	if (nic->relaxed_ordering == 0 && strcmp(plat->arch, "aarch64"))
-		plat_advise(
-			plat_find(plat, SPW_PLAT_NOTE, "nic-relaxed-ordering",
-				  "%s: relaxed ordering is disabled in the PCIe function: NCCL and "
-				  "UCX ask for it in vain",
-				  name),
-			"setpci -s %s CAP_EXP+8.w=0010:0010", nic->pci);
+		plat_find(plat, NIC_RELAXED_ORDERING, name, nic->pci);
 	if (nic->aer_nonfatal > 0 || nic->aer_fatal > 0)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-aer",
-				      "%s: %" PRId64 " non-fatal and %" PRId64
-				      " fatal PCIe errors since the machine was started",
-				      name, nic->aer_nonfatal, nic->aer_fatal),
-			    "dmesg | grep -i 'aer.*%s': reseat the card, or replace it", nic->pci);
+		plat_find(plat, NIC_AER, name, nic->aer_nonfatal, nic->aer_fatal, nic->pci);
 }
 
 /* irq_cpus is a list of cores; what remains of it are the isolated ones. */
@@ -81,13 +61,7 @@ static void nic_irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic
 		served[plat->core[i].cpu] &= plat->core[i].isolated;
 	spw_plat_list_text(served, SPW_PLAT_CORE_MAX, text, sizeof(text));
 	if (text[0])
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-irqs",
-				      "%s: the isolated cores %s serve its interrupts",
-				      nic_name(nic), text),
-			    "systemctl stop irqbalance; for i in $(ls "
-			    "/sys/bus/pci/devices/%s/msi_irqs); do echo 0 > "
-			    "/proc/irq/$i/smp_affinity_list; done (0: any core without an lcore)",
-			    nic->pci);
+		plat_find(plat, NIC_IRQS, nic_name(nic), text, nic->pci);
 }
 
 /* ---- link and MTU ---- */
@@ -97,34 +71,19 @@ static void nic_irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic
 static void nic_link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	if (nic->carrier == 0 && nic->ipv4[0])
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "link-down",
-				      "%s has the address %s and no link", nic_name(nic),
-				      nic->ipv4),
-			    "ip link set %s up; ethtool %s: look at the cable and at the other end",
-			    nic->netdev, nic->netdev);
+		plat_find(plat, LINK_DOWN, nic_name(nic), nic->ipv4, nic->netdev, nic->netdev);
 	if (nic->rdma[0] && nic->carrier == 1 && nic->speed_mbit > 0 &&
 	    nic->speed_mbit < nic->speed_max_mbit)
-		plat_advise(
-			plat_find(plat, SPW_PLAT_WARN, "link-slow",
-				  "%s runs at %" PRId64 " Gb/s and could at %" PRId64,
-				  nic_name(nic), nic->speed_mbit / 1000,
-				  nic->speed_max_mbit / 1000),
-			"ethtool -s %s autoneg on; ethtool %s: what the cable and the other end "
-			"offer",
-			nic->netdev, nic->netdev);
+		plat_find(plat, LINK_SLOW, nic_name(nic), nic->speed_mbit / 1000,
+			  nic->speed_max_mbit / 1000, nic->netdev, nic->netdev);
 }
 
 static void nic_mtu_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	if (nic->rdma[0] && nic_has_link(nic) && nic->mtu && nic->mtu < MTU_WANTED)
-		plat_advise(
-			plat_find(plat, nic->path_mtu < 4096 ? SPW_PLAT_WARN : SPW_PLAT_NOTE,
-				  "link-mtu",
-				  "%s: MTU %u: RDMA packets carry %u bytes (4096 are the most), "
-				  "others could be of 9000",
-				  nic_name(nic), nic->mtu, nic->path_mtu),
-			"ip link set %s mtu %u (for good: spinwire-doctor plan), at both ends",
-			nic->netdev, MTU_WANTED);
+		plat_find(plat, LINK_MTU, nic_name(nic), nic->mtu, nic->path_mtu, nic->netdev,
+			  MTU_WANTED)
+			->severity = nic->path_mtu < 4096 ? SPW_PLAT_WARN : SPW_PLAT_NOTE;
 }
 
 static bool nic_has_ethernet(const struct spw_plat *plat)
@@ -143,14 +102,9 @@ static void nic_mode_judge(struct spw_plat *plat, const struct spw_plat_nic *nic
 					      : strrchr(nic->pci, '.') + 1;
 
 	if (nic->link_is_infiniband)
-		plat_advise(plat_find(plat, nic_has_ethernet(plat) ? SPW_PLAT_WARN : SPW_PLAT_ERROR,
-				      "link-infiniband",
-				      "%s: its port is in InfiniBand mode, in which neither raw "
-				      "Ethernet nor RoCE works",
-				      nic->rdma),
-			    "mlxconfig -d %s set LINK_TYPE_P%d=2, then power the machine off and "
-			    "on (it needs an Ethernet cable, and Ethernet at the other end)",
-			    nic->pci, digit && *digit == '1' ? 2 : 1);
+		plat_find(plat, LINK_INFINIBAND, nic->rdma, nic->pci,
+			  digit && *digit == '1' ? 2 : 1)
+			->severity = nic_has_ethernet(plat) ? SPW_PLAT_WARN : SPW_PLAT_ERROR;
 }
 
 /* One port whose link is up or unknown is enough for silence. */
@@ -168,11 +122,7 @@ static void nic_any_link_judge(struct spw_plat *plat)
 		down = nic;
 	}
 	if (down)
-		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "link-none",
-				      "no RDMA port has a link (the last one looked at is %s)",
-				      down->rdma),
-			    "ip link set %s up; ethtool %s: look at the cable and at the other end",
-			    nic_name(down), nic_name(down));
+		plat_find(plat, LINK_NONE, down->rdma, nic_name(down), nic_name(down));
 }
 
 /* ---- halves ---- */
@@ -192,25 +142,14 @@ static void nic_halves_judge(struct spw_plat *plat, const struct spw_plat_nic *t
 				  *used = idle == nic ? twin : nic;
 
 	if (twin->carrier != nic->carrier && twin->carrier >= 0 && nic->carrier >= 0)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-halves-differ",
-				      "%s and %s are halves of one port; link %d and %d",
-				      nic_name(twin), nic_name(nic), twin->carrier, nic->carrier),
-			    "ip link set %s up; ip link set %s up", nic_name(twin), nic_name(nic));
+		plat_find(plat, NIC_HALVES_LINK, nic_name(twin), nic_name(nic), twin->carrier,
+			  nic->carrier, nic_name(twin), nic_name(nic));
 	else if (twin->mtu != nic->mtu && twin->mtu && nic->mtu)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-halves-differ",
-				      "%s and %s are halves of one port; MTU %u and %u",
-				      nic_name(twin), nic_name(nic), twin->mtu, nic->mtu),
-			    "ip link set %s mtu %u",
-			    twin->mtu < nic->mtu ? nic_name(twin) : nic_name(nic),
-			    SPW_MAX(twin->mtu, nic->mtu));
+		plat_find(plat, NIC_HALVES_MTU, nic_name(twin), nic_name(nic), twin->mtu, nic->mtu,
+			  twin->mtu < nic->mtu ? nic_name(twin) : nic_name(nic),
+			  SPW_MAX(twin->mtu, nic->mtu));
 	if (nic_has_link(nic) && nic_is_usable(used) && !nic_is_usable(idle))
-		plat_advise(
-			plat_find(plat, SPW_PLAT_WARN, "nic-half-idle",
-				  "%s has an address and %s, the other half of the same port, has "
-				  "none: half of the port's rate is lost",
-				  nic_name(used), nic_name(idle)),
-			"spinwire-doctor plan --peer HOST: give each half an address in a "
-			"subnet of its own");
+		plat_find(plat, NIC_HALF_IDLE, nic_name(used), nic_name(idle));
 }
 
 /* The next address of a list as the kernel's tools write it, "10.0.0.1/24 ...", in host order.
@@ -249,14 +188,7 @@ static void nic_subnet_judge(struct spw_plat *plat, const struct spw_plat_nic *a
 {
 	if (a->rdma[0] && b->rdma[0] && nic_has_link(a) && nic_has_link(b) &&
 	    nic_share_subnet(a->ipv4, b->ipv4))
-		plat_advise(
-			plat_find(plat, SPW_PLAT_WARN, "nic-one-subnet",
-				  "%s (%s) and %s (%s) are in one subnet: the kernel sends "
-				  "through one of them and answers ARP for both on either",
-				  nic_name(a), a->ipv4, nic_name(b), b->ipv4),
-			"spinwire-doctor plan --peer HOST: a subnet for each. To keep one: "
-			"sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, "
-			"and 'ip rule add from ADDRESS' with a routing table for each");
+		plat_find(plat, NIC_ONE_SUBNET, nic_name(a), a->ipv4, nic_name(b), b->ipv4);
 }
 
 /* Of one kind of device only: different models have different firmware. */
@@ -265,12 +197,7 @@ static void nic_firmware_judge(struct spw_plat *plat, const struct spw_plat_nic 
 {
 	if (a->device == b->device && a->firmware[0] && b->firmware[0] &&
 	    strcmp(a->firmware, b->firmware))
-		plat_advise(
-			plat_find(plat, SPW_PLAT_NOTE, "nic-firmware-mixed",
-				  "%s has firmware %s, %s of the same kind has %s", a->rdma,
-				  a->firmware, b->rdma, b->firmware),
-			"mlxfwmanager --online -u (on a DGX Spark: fwupdmgr update), then power "
-			"the machine off and on");
+		plat_find(plat, NIC_FIRMWARE_MIXED, a->rdma, a->firmware, b->rdma, b->firmware);
 }
 
 /* A half whose MTU differs from its twin's gets one finding about that, not a second one about its
@@ -323,23 +250,10 @@ void plat_rdma_judge(struct spw_plat *plat)
 		if (nic->port_active != 1 || !nic->link_is_ethernet || !nic->gids_known)
 			continue;
 		if (nic->gid_v2_ipv4 < 0 && !nic_twin_has_gid(plat, i))
-			plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gid-none",
-					      "%s has no GID of RoCE v2 over IPv4: %s has no IPv4 "
-					      "address",
-					      nic->rdma, nic_name(nic)),
-				    "ip addr add 10.10.%u.1/24 dev %s (for good: spinwire-doctor "
-				    "plan)",
-				    i, nic_name(nic));
+			plat_find(plat, GID_NONE, nic->rdma, nic_name(nic), i, nic_name(nic));
 		if (nic->gid_routable >= 0 && nic->gid_v2_ipv4 != nic->gid_routable)
-			plat_advise(
-				plat_find(plat, SPW_PLAT_WARN, "gid-link-local",
-					  "%s: NCCL and UCX take GID %d, the link-local %s, before "
-					  "GID %d",
-					  nic->rdma, nic->gid_v2_ipv4, nic->gid_ipv4,
-					  nic->gid_routable),
-				"ip addr del %s/16 dev %s (for good: no 'link-local: [ ipv4 ]' "
-				"in netplan)",
-				nic->gid_ipv4, nic_name(nic));
+			plat_find(plat, GID_LINK_LOCAL, nic->rdma, nic->gid_v2_ipv4, nic->gid_ipv4,
+				  nic->gid_routable, nic->gid_ipv4, nic_name(nic));
 	}
 }
 
@@ -348,27 +262,20 @@ void plat_rdma_judge(struct spw_plat *plat)
 /* Counters by what they mean. One that moved while it was watched hurts now; its total may be from
  * years ago and says nothing. */
 static const struct {
-	const char *code, *todo;
-	const char *counter[8];
+	const char *code, *text, *counter[8];
 } moving[] = {
-	{"port-pause",
-	 "ethtool -A %s rx off tx off, at both ends of a point-to-point cable: a paused sender "
-	 "shows "
-	 "no drop anywhere",
+	{FIND_PORT_PAUSE_CODE,
+	 FIND_PORT_PAUSE_TEXT,
 	 {"rx_pause_ctrl_phy", "tx_pause_ctrl_phy", "rx_global_pause", "tx_global_pause",
 	  "rx_prio3_pause", "tx_prio3_pause"}},
-	{"port-discards",
-	 "ethtool -S %s | grep -E 'discard|out_of_buffer': more receive queues, larger rings, or "
-	 "less "
-	 "traffic",
+	{FIND_PORT_DISCARDS_CODE,
+	 FIND_PORT_DISCARDS_TEXT,
 	 {"rx_discards_phy", "tx_discards_phy", "rx_out_of_buffer", "out_of_buffer"}},
-	{"port-ecn",
-	 "ethtool -S %s | grep -E 'ecn|cnp': a switch marks congestion; between two machines on "
-	 "one "
-	 "cable nothing should",
+	{FIND_PORT_ECN_CODE,
+	 FIND_PORT_ECN_TEXT,
 	 {"rx_ecn_mark", "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"}},
-	{"port-errors",
-	 "ethtool -S %s | grep -E 'err|link_down': clean or replace the cable",
+	{FIND_PORT_ERRORS_CODE,
+	 FIND_PORT_ERRORS_TEXT,
 	 {"rx_symbol_err_phy", "rx_crc_errors_phy", "link_down_events_phy", "packet_seq_err",
 	  "out_of_sequence", "local_ack_timeout_err", "rx_icrc_encapsulated"}},
 };
@@ -389,13 +296,9 @@ static void nic_count_judge(struct spw_plat *plat, const struct spw_plat_nic *ni
 							 "%s%s +%" PRIu64, used ? ", " : "",
 							 c->name, c->later - c->first);
 	}
-	if (text[0]) {
-		struct spw_plat_finding *f = plat_find(plat, SPW_PLAT_WARN, moving[kind].code,
-						       "%s, within %u ms: %s", nic_name(nic),
-						       plat->sample_ms, text);
-
-		snprintf(f->todo, sizeof(f->todo), moving[kind].todo, nic_name(nic));
-	}
+	if (text[0])
+		plat_finding_add(plat, SPW_PLAT_WARN, moving[kind].code, moving[kind].text,
+				 nic_name(nic), plat->sample_ms, text, nic_name(nic));
 }
 
 /* Only counters that moved between the two readings are findings. */
