@@ -65,7 +65,7 @@ def test_nic_stamps():
     place = spwlab.Cores()
     with spwlab.scratch() as folder:
         out = os.path.join(folder, "out.pcapng")
-        with Run(["--port", "null:rate=200000,count=20000", "--queues", "2", "--executor", "inline", "--frames",
+        with Run(["--port", "null:rate=200000", "--queues", "2", "--executor", "inline", "--frames",
                   "18000", "--capture", out],
                  lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
             summary = run.finish()

@@ -3,6 +3,7 @@
 """two_test.py PEER CASE: two processes of lib/xfer (peer.c), one of which is killed, stopped or cut off. The other one
 must say so in one line, and serve the next peer; what arrives in between is compared byte by byte."""
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -208,10 +209,10 @@ def stopped_before_it_answers(world):
 # ---- cut off ----
 
 def drop(namespace, verb):
-    """iptables in a namespace: -A drops all TCP that leaves it, -D lets it through."""
-    for program in ('iptables', 'ip6tables'):
-        subprocess.run(['ip', 'netns', 'exec', namespace, program, verb, 'OUTPUT', '-p', 'tcp', '-j', 'DROP'],
-                       check=True)
+    """iptables in a namespace: -A drops all its TCP, -D lets it through. Both ways: the end that gives up first sends a
+    reset, which the other would take for a peer that died."""
+    for program, chain in itertools.product(('iptables', 'ip6tables'), ('OUTPUT', 'INPUT')):
+        subprocess.run(['ip', 'netns', 'exec', namespace, program, verb, chain, '-p', 'tcp', '-j', 'DROP'], check=True)
 
 
 def tcp_cut(world):
