@@ -19,9 +19,9 @@
 #include "app_text.h"
 #include "base/spw_err.h"
 
-#define TOP_TEXT  4u  /* entries of a table in a line of text */
-#define TOP_JSON  64u /* and in JSON */
-#define NAME_CHAR 18  /* of a counter, in the text's first column */
+#define TOP_TEXT  4u    /* places of a table in a line of text */
+#define TOP_JSON  4096u /* and in JSON */
+#define NAME_CHAR 18    /* of a counter, in the text's first column */
 
 /* ---- open and close ---- */
 
@@ -150,7 +150,7 @@ static const uint64_t *counter_value(const struct spw_handler_counter *c, const 
 
 /* ---- text ---- */
 
-/* "  syns   143 by port: 443 100, 80 43 (TCP SYNs by destination port)" */
+/* "  syns   143 by port: 443 has 100, 80 has 43 (TCP SYNs by destination port)" */
 static void counter_print(const struct spw_handler_counter *c, const uint64_t *value)
 {
 	uint32_t at[TOP_TEXT], used, cnt;
@@ -161,7 +161,7 @@ static void counter_print(const struct spw_handler_counter *c, const uint64_t *v
 	if (c->index && cnt)
 		printf(" by %s:", c->index);
 	for (uint32_t k = 0; c->index && k < cnt; k++)
-		printf("%s %u %" PRIu64, k ? "," : "", at[k], value[at[k]]);
+		printf("%s %" PRIu64 " has %" PRIu64, k ? "," : "", c->first + at[k], value[at[k]]);
 	if (c->index && used > cnt)
 		printf(", and %u more", used - cnt);
 	printf(" (%s)\n", c->help);
@@ -191,7 +191,8 @@ void app_handlers_print(const struct app *app, bool brief)
 
 static json_t *counter_json(const struct spw_handler_counter *c, const uint64_t *value)
 {
-	uint32_t at[TOP_JSON], used, cnt;
+	static uint32_t at[TOP_JSON];
+	uint32_t used, cnt;
 	json_t *top;
 	uint64_t sum;
 
@@ -200,13 +201,14 @@ static json_t *counter_json(const struct spw_handler_counter *c, const uint64_t 
 		return json_integer((json_int_t)sum);
 	top = json_object();
 	for (uint32_t k = 0; k < cnt; k++) {
-		char place[16];
+		char place[24];
 
-		snprintf(place, sizeof(place), "%u", at[k]);
+		snprintf(place, sizeof(place), "%" PRIu64, c->first + at[k]);
 		json_object_set_new(top, place, json_integer((json_int_t)value[at[k]]));
 	}
-	return json_pack("{s:o,s:I,s:I,s:o}", "by", app_json_text(c->index), "sum", (json_int_t)sum,
-			 "used", (json_int_t)used, "top", top);
+	return json_pack("{s:o,s:I,s:I,s:o,s:I}", "by", app_json_text(c->index), "sum",
+			 (json_int_t)sum, "used", (json_int_t)used, "top", top, "left_out",
+			 (json_int_t)(used - cnt));
 }
 
 static json_t *handler_ports_json(const struct app *app, uint32_t i)

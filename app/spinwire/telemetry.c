@@ -10,6 +10,7 @@
  * Source: rte_telemetry.h; names hold letters, digits, '_' and '/' only.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,8 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
-#define HANDLER_TOP 16u /* entries of a table in an answer, of which DPDK sends 16 KiB */
+/* Places of all tables of handlers in an answer: DPDK sends 16 KiB, and 256 of a dictionary. */
+#define HANDLER_PLACES 160u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct app *live; /* NULL: not running; under lock, since commands cannot be unregistered */
@@ -144,31 +146,48 @@ static void rails_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 	}
 }
 
-/* A table's sum, what it is indexed by, and its largest entries: "table_syns", "index_syns",
- * "top_syns_443". */
+/* A table's sum, what it is indexed by, its largest places, and how many are left out:
+ * "table_syns", "index_syns", "top_syns_443", "left_out_syns". */
 static void dict_add_counter(struct rte_tel_data *dict, const struct spw_handler_counter *c,
-			     const void *block)
+			     const void *block, uint32_t max)
 {
 	const uint64_t *value = (const uint64_t *)((const char *)block + c->offset);
-	uint32_t at[HANDLER_TOP], used, cnt;
+	uint32_t at[HANDLER_PLACES], used, cnt;
 	uint64_t sum;
-	char key[64];
+	char key[80];
 
-	cnt = spw_handler_counter_top(c, value, HANDLER_TOP, at, &sum, &used);
+	cnt = spw_handler_counter_top(c, value, max, at, &sum, &used);
 	dict_add_as(dict, c->index ? "table" : "count", c->name, sum);
 	if (!c->index)
 		return;
 	snprintf(key, sizeof(key), "index_%.40s", c->name);
 	dict_add_text(dict, key, c->index);
 	for (uint32_t k = 0; k < cnt; k++) {
-		snprintf(key, sizeof(key), "top_%.40s_%u", c->name, at[k]);
+		snprintf(key, sizeof(key), "top_%.40s_%" PRIu64, c->name, c->first + at[k]);
 		dict_add(dict, key, value[at[k]]);
 	}
+	dict_add_as(dict, "left_out", c->name, used - cnt);
+}
+
+static uint32_t handlers_tables(const struct app *app)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < app->handler_cnt; i++) {
+		const struct spw_handler_state *state = app->handler[i].handler->state;
+
+		for (const struct spw_handler_counter *c = state ? state->counter : NULL;
+		     c && c->name; c++)
+			cnt += c->index != NULL;
+	}
+	return cnt;
 }
 
 /* By number; a counter that DPDK has no room for is counted as refused. */
 static void handlers_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
+	const uint32_t max = HANDLER_PLACES / SPW_MAX(handlers_tables(app), 1u);
+
 	for (uint32_t i = 0; i < app->handler_cnt; i++) {
 		const struct spw_handler_state *state = app->handler[i].handler->state;
 		const struct spw_handler_counter *c = state ? state->counter : NULL;
@@ -183,7 +202,7 @@ static void handlers_dict(struct app *app, const char *params SPW_UNUSED, struct
 		dict_add_text(dict, "ports", app_handler_ports(app, i, ports, sizeof(ports)));
 		dict_add(dict, "digest", digest);
 		for (; block && c && c->name; c++)
-			dict_add_counter(dict, c, block);
+			dict_add_counter(dict, c, block, max);
 		snprintf(number, sizeof(number), "%u", i);
 		dict_add_dict(d, number, dict);
 	}

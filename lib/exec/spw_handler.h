@@ -25,8 +25,9 @@
  * State. A handler that counts has a state: a struct of its own, one block for each executor ring
  * (receive queue) that it serves, which the body finds as lanes.state. Counters and arguments are
  * fields of it that the plug-in declares; whatever reports the run then shows the counters, added
- * up over the blocks, and of a table its sum, how many places are used and the largest of them: 4
- * as text, 64 in JSON and metrics (examples/handler/syn.c):
+ * up over the blocks, and of a table its sum and its used places, the largest first: 4 as text,
+ * 4096 in JSON, 160 of all tables in telemetry and metrics, and how many are left out
+ * (examples/handler/syn.c). Places count from 0, or from what SPW_TABLE_FROM says:
  *
  *   struct syn { uint64_t port, syns[65536]; };
  *   ... SPW_TABLE(struct syn, syns, "port", "TCP SYNs by destination port")
@@ -78,7 +79,7 @@ extern "C" {
 #endif
 
 /* Incremented whenever anything below, or a word format of spw_gring.h, changes. */
-#define SPW_HANDLER_ABI    3u
+#define SPW_HANDLER_ABI    4u
 #define SPW_HANDLER_SYMBOL "spw_handler_plugin" /* what a plug-in exports */
 
 enum spw_handler_flag {
@@ -478,6 +479,7 @@ struct spw_handler_counter {
 	const char *name, *help;
 	const char *index; /* what a table's place stands for, such as "port"; NULL: no table */
 	uint32_t offset, cnt;
+	uint64_t first; /* what its place 0 stands for */
 };
 
 /* An argument: a uint64_t of the state, or a text in a char array of `bytes`. */
@@ -501,13 +503,14 @@ struct spw_handler_state {
 
 #define SPW_HANDLER_COUNTER_MAX 64u
 
-#define SPW_COUNTER(type, field, help)                       \
-	{                                                    \
-#field, help, NULL, offsetof(type, field), 1 \
+#define SPW_COUNTER(type, field, help)                          \
+	{                                                       \
+#field, help, NULL, offsetof(type, field), 1, 0 \
 	}
-#define SPW_TABLE(type, field, index, help)                                                \
-	{                                                                                  \
-#field, help, index, offsetof(type, field), sizeof(((type *)0)->field) / 8 \
+#define SPW_TABLE(type, field, index, help) SPW_TABLE_FROM(type, field, index, 0, help)
+#define SPW_TABLE_FROM(type, field, index, first, help)                                           \
+	{                                                                                         \
+#field, help, index, offsetof(type, field), sizeof(((type *)0)->field) / 8, first \
 	}
 #define SPW_ARG(type, field, min, max, dflt, help)                     \
 	{                                                              \

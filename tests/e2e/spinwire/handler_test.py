@@ -47,10 +47,40 @@ def test_counters():
         summary, text = one(folder, SYN)
     got, = summary["handlers"]
     equal([got["name"], got["spec"], got["ports"], got["digest"]], ["syn", SYN, ["net_pcap0"], 145], "handler")
-    equal(got["counters"], {"syns": {"by": "port", "sum": 145, "used": 3, "top": {"443": 100, "80": 43, "22": 2}},
+    equal(got["counters"], {"syns": {"by": "port", "sum": 145, "used": 3, "top": {"443": 100, "80": 43, "22": 2},
+                                     "left_out": 0},
                             "other": OTHER}, "counters")
-    check(re.search(r"^handler +syn on net_pcap0: digest 145\n  syns +145 by port: 443 100, 80 43, 22 2 \(.*\)\n"
+    check(re.search(r"^handler +syn on net_pcap0: digest 145\n  syns +145 by port: 443 has 100, 80 has 43, 22 has 2 \(.*\)\n"
                     r"  other +7 \(.*\)$", text, re.MULTILINE), text)
+
+
+def test_base():
+    """A table whose place 0 stands for 10: these frames begin with 2."""
+    with spwlab.scratch() as folder:
+        summary, text = one(folder, os.environ["SPW_STATE_HANDLER"])
+    equal(summary["handlers"][0]["counters"]["hits"]["top"], {"12": sum(SYNS.values()) + OTHER}, "places")
+    check("by remainder: 12 has 152 (" in text, text)
+
+
+def test_large_table():
+    """JSON has 4096 places, telemetry 160, and both say how many they leave out."""
+    place, ports = spwlab.Cores(), 4100
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "in.pcap")
+        spwtest.write_pcap(path, [tcp_frame(port, 0x02) for port in range(1, ports + 1)] + [tcp_frame(ports, 0x02)])
+        with Run(["--port", f"ethdev:net_pcap0,rx_pcap={path}", "--handler", SYN, "--executor", "inline"],
+                 lcores=f"0@{place.main},1@{place.receive}") as run:
+            run.wait_ready()
+            spwlab.wait_for(lambda: run.frames() > ports, 60, "all frames")
+            got = spwlab.wait_for(lambda: {row["table_syns"]: row for row in
+                                           (run.telemetry("/spinwire/handlers") or {}).values()}.get(ports + 1), 10,
+                                  "all reaped")
+            run.end()
+            table = run.finish()["handlers"][0]["counters"]["syns"]
+    equal((got["left_out_syns"], sum(key.startswith("top_syns_") for key in got), got[f"top_syns_{ports}"]),
+          (ports - 160, 160, 2), "telemetry")
+    equal((table["used"], len(table["top"]), table["left_out"], next(iter(table["top"]))),
+          (ports, 4096, ports - 4096, str(ports)), "JSON")
 
 
 def test_argument():
@@ -106,7 +136,7 @@ def test_live():
                                            if [row["count_other"], row["digest"]] == [OTHER, 145]}, 10, "all reaped")
             equal(got, {"0": {"name": "syn", "ports": "net_pcap0", "digest": 145, "count_other": OTHER,
                               "table_syns": 145, "index_syns": "port", "top_syns_443": 100, "top_syns_80": 43,
-                              "top_syns_22": 2}}, "telemetry")
+                              "top_syns_22": 2, "left_out_syns": 0}}, "telemetry")
             code = "import importlib.machinery as m, importlib.util as u, sys\n" \
                    "l = m.SourceFileLoader('exporter', sys.argv[1]); e = u.module_from_spec(" \
                    "u.spec_from_loader('exporter', l)); l.exec_module(e); print(e.scrape())"

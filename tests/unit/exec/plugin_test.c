@@ -50,7 +50,7 @@ static void refused(const char *name, int rc, const char *text)
 static void wrong_ones_are_refused(void **state)
 {
 	(void)state;
-	refused(path[2], -EINVAL, "ABI 4, this program has 3");
+	refused(path[2], -EINVAL, "ABI 5, this program has 4");
 	refused(path[3], -EINVAL, "exports no spw_handler_plugin");
 	refused("./there_is_none.so", -ENOENT, "there_is_none.so");
 	refused("nul", -ENOENT, "there are null, sum, crc32c and echo");
@@ -160,7 +160,7 @@ static void counters_are_added_up(void **state)
 
 static void largest_of_a_table(void **state)
 {
-	static const struct spw_handler_counter table = {"t", "a table", "place", 0, 8};
+	static const struct spw_handler_counter table = {"t", "a table", "place", 0, 8, 0};
 	const uint64_t value[8] = {0, 7, 9, 0, 7, 1, 9, 2};
 	uint64_t sum;
 	uint32_t at[8], used;

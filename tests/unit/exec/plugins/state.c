@@ -11,10 +11,10 @@ struct state {
 };
 
 static const struct spw_handler_counter counter[] = {
-	SPW_TABLE(struct state, hits, "remainder", "frames by their first byte"),
+	SPW_TABLE_FROM(struct state, hits, "remainder", 10, "frames by their first byte"),
 	SPW_COUNTER(struct state, all, "all frames"),
 #ifdef LIES
-	{"beyond", "what is not there", "place", offsetof(struct state, file), 9},
+	{"beyond", "what is not there", "place", offsetof(struct state, file), 9, 0},
 #endif
 	{0}};
 static const struct spw_handler_arg arg[] = {
