@@ -608,10 +608,9 @@ uint32_t spw_handler_counter_top(const struct spw_handler_counter *counter, cons
 #endif
 
 #ifdef __cplusplus
-#define SPW_PLUGIN_SYMBOL                                                                          \
-	extern "C" {                                                                               \
-	extern __attribute__((visibility("default"))) const struct spw_handler spw_handler_plugin; \
-	}
+#define SPW_PLUGIN_SYMBOL                                 \
+	extern "C" __attribute__((visibility("default"))) \
+	const struct spw_handler spw_handler_plugin;
 #else
 #define SPW_PLUGIN_SYMBOL \
 	extern __attribute__((visibility("default"))) const struct spw_handler spw_handler_plugin;

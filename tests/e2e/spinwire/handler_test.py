@@ -50,8 +50,8 @@ def test_counters():
     equal(got["counters"], {"syns": {"by": "port", "sum": 145, "used": 3, "top": {"443": 100, "80": 43, "22": 2},
                                      "left_out": 0},
                             "other": OTHER}, "counters")
-    check(re.search(r"^handler +syn on net_pcap0: digest 145\n  syns +145 by port: 443 has 100, 80 has 43, 22 has 2 \(.*\)\n"
-                    r"  other +7 \(.*\)$", text, re.MULTILINE), text)
+    check(re.search(r"^handler +syn on net_pcap0: digest 145\n  syns +145 by port: 443 has 100, 80 has 43, 22 has 2 "
+                    r"\(.*\)\n  other +7 \(.*\)$", text, re.MULTILINE), text)
 
 
 def test_base():
@@ -67,7 +67,7 @@ def test_large_table():
     place, ports = spwlab.Cores(), 4100
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "in.pcap")
-        spwtest.write_pcap(path, [tcp_frame(port, 0x02) for port in range(1, ports + 1)] + [tcp_frame(ports, 0x02)])
+        spwtest.write_pcap(path, [tcp_frame(port, 0x02) for port in (*range(1, ports + 1), ports)])
         with Run(["--port", f"ethdev:net_pcap0,rx_pcap={path}", "--handler", SYN, "--executor", "inline"],
                  lcores=f"0@{place.main},1@{place.receive}") as run:
             run.wait_ready()
