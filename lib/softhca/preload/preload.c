@@ -80,34 +80,22 @@ EXPORT int close(int fd)
 	if (proc_fd_marked(fd))
 		proc_fd_closing(fd);
 	vfs_closing(fd);
-	return NEXT(close, int, (int))(fd);
+	return NEXT(close)(fd);
 }
 
 /* sysfs shows the value of the moment of each read, also of a file that stays open; the emulated
- * file is written again before it is read. The other names of read follow. */
-EXPORT ssize_t read(int fd, void *buf, size_t len)
-{
-	vfs_reading(fd);
-	return NEXT(read, ssize_t, (int, void *, size_t))(fd, buf, len);
-}
+ * file is written again before it is read. */
+#define READING(name, params, args)     \
+	EXPORT ssize_t name params      \
+	{                               \
+		vfs_reading(fd);        \
+		return NEXT(name) args; \
+	}
 
-EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t room)
-{
-	vfs_reading(fd);
-	return NEXT(__read_chk, ssize_t, (int, void *, size_t, size_t))(fd, buf, len, room);
-}
-
-EXPORT ssize_t pread(int fd, void *buf, size_t len, off_t at)
-{
-	vfs_reading(fd);
-	return NEXT(pread, ssize_t, (int, void *, size_t, off_t))(fd, buf, len, at);
-}
-
-EXPORT ssize_t pread64(int fd, void *buf, size_t len, off64_t at)
-{
-	vfs_reading(fd);
-	return NEXT(pread64, ssize_t, (int, void *, size_t, off64_t))(fd, buf, len, at);
-}
+READING(read, (int fd, void *buf, size_t len), (fd, buf, len));
+READING(__read_chk, (int fd, void *buf, size_t len, size_t room), (fd, buf, len, room));
+READING(pread, (int fd, void *buf, size_t len, off_t at), (fd, buf, len, at));
+READING(pread64, (int fd, void *buf, size_t len, off64_t at), (fd, buf, len, at));
 
 /* A uverbs file takes commands by write; every other descriptor costs one look at its mark. */
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
@@ -116,7 +104,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 	int64_t rc;
 
 	if (!ctx)
-		return NEXT(write, ssize_t, (int, const void *, size_t))(fd, buf, len);
+		return NEXT(write)(fd, buf, len);
 	rc = uv_write(ctx, buf, len);
 	proc_ctx_put(ctx);
 	return rc < 0 ? fail_errno((int)-rc) : (ssize_t)rc;
@@ -157,7 +145,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 		return rc < 0 ? fail_errno(-rc) : rc;
 	}
 	if (!ctx)
-		return NEXT(ioctl, int, (int, unsigned long, ...))(fd, request, arg);
+		return NEXT(ioctl)(fd, request, arg);
 	rc = request == RDMA_VERBS_IOCTL ? uv_ioctl(ctx, arg) : -ENOTTY;
 	proc_ctx_put(ctx);
 	return rc < 0 ? fail_errno(-rc) : rc;
@@ -169,7 +157,7 @@ EXPORT int socket(int domain, int type, int protocol)
 {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA)
 		return fail_errno(EPROTONOSUPPORT);
-	return NEXT(socket, int, (int, int, int))(domain, type, protocol);
+	return NEXT(socket)(domain, type, protocol);
 }
 
 /* ---- open ---- */
@@ -186,59 +174,30 @@ static mode_t mode_arg(int flags, va_list ap)
 	return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
 }
 
-/* The body of each open: a device file is opened by the emulated device, a counter is written first
- * and watched from then on, and any other path is mapped, if it is one of ours. */
-#define OPEN_BODY(name)                                                                     \
-	char buf[VFS_PATH_BYTES];                                                           \
-	const char *counter;                                                                \
-	int dev = vfs_cdev(path);                                                           \
-	mode_t mode;                                                                        \
-	va_list ap;                                                                         \
-	va_start(ap, flags);                                                                \
-	mode = mode_arg(flags, ap);                                                         \
-	va_end(ap);                                                                         \
-	if (dev >= 0)                                                                       \
-		return proc_cdev_open((uint32_t)dev);                                       \
-	counter = vfs_opening(path);                                                        \
-	return opened_fd(                                                                   \
-		NEXT(name, int, (const char *, int, ...))(vfs_map(path, buf), flags, mode), \
-		counter)
+/* A device file is opened by the emulated device, a counter is written first and watched from then
+ * on, and any other path is mapped, if it is one of ours. */
+#define OPENING(name, params, ...)                                               \
+	EXPORT int name params                                                   \
+	{                                                                        \
+		char buf[VFS_PATH_BYTES];                                        \
+		const char *counter, *real;                                      \
+		int dev = vfs_cdev(path);                                        \
+		mode_t mode;                                                     \
+		va_list ap;                                                      \
+		va_start(ap, flags);                                             \
+		mode = mode_arg(flags, ap);                                      \
+		va_end(ap);                                                      \
+		if (dev >= 0)                                                    \
+			return proc_cdev_open((uint32_t)dev);                    \
+		counter = vfs_opening(path);                                     \
+		real = vfs_map(path, buf);                                       \
+		return opened_fd(NEXT(name)(__VA_ARGS__, flags, mode), counter); \
+	}
 
-#define OPENAT_BODY(name)                                                                          \
-	char buf[VFS_PATH_BYTES];                                                                  \
-	const char *counter;                                                                       \
-	int dev = vfs_cdev(path);                                                                  \
-	mode_t mode;                                                                               \
-	va_list ap;                                                                                \
-	va_start(ap, flags);                                                                       \
-	mode = mode_arg(flags, ap);                                                                \
-	va_end(ap);                                                                                \
-	if (dev >= 0)                                                                              \
-		return proc_cdev_open((uint32_t)dev);                                              \
-	counter = vfs_opening(path);                                                               \
-	return opened_fd(NEXT(name, int, (int, const char *, int, ...))(dirfd, vfs_map(path, buf), \
-									flags, mode),              \
-			 counter)
-
-EXPORT int open(const char *path, int flags, ...)
-{
-	OPEN_BODY(open);
-}
-
-EXPORT int open64(const char *path, int flags, ...)
-{
-	OPEN_BODY(open64);
-}
-
-EXPORT int openat(int dirfd, const char *path, int flags, ...)
-{
-	OPENAT_BODY(openat);
-}
-
-EXPORT int openat64(int dirfd, const char *path, int flags, ...)
-{
-	OPENAT_BODY(openat64);
-}
+OPENING(open, (const char *path, int flags, ...), real);
+OPENING(open64, (const char *path, int flags, ...), real);
+OPENING(openat, (int dirfd, const char *path, int flags, ...), dirfd, real);
+OPENING(openat64, (int dirfd, const char *path, int flags, ...), dirfd, real);
 
 /* open in fortified programs, where no mode argument is passed. */
 EXPORT int __open_2(const char *path, int flags)
@@ -261,138 +220,69 @@ EXPORT int __openat64_2(int dirfd, const char *path, int flags)
 	return openat64(dirfd, path, flags);
 }
 
-/* libc's own fopen calls an internal open, so it needs an entry of its own. */
-EXPORT FILE *fopen(const char *path, const char *mode)
-{
-	char buf[VFS_PATH_BYTES];
+/* ---- paths ---- */
 
-	vfs_opening(path);
-	return NEXT(fopen, FILE *, (const char *, const char *))(vfs_map(path, buf), mode);
-}
-
-EXPORT FILE *fopen64(const char *path, const char *mode)
-{
-	char buf[VFS_PATH_BYTES];
-
-	vfs_opening(path);
-	return NEXT(fopen64, FILE *, (const char *, const char *))(vfs_map(path, buf), mode);
-}
-
-/* ---- folders ---- */
-
-/* A listing of an emulated folder shows ours and links to the real entries
- * (kernel/sysfs_real.c). */
-EXPORT DIR *opendir(const char *path)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(opendir, DIR *, (const char *))(vfs_map(path, buf));
-}
-
-EXPORT int chdir(const char *path)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(chdir, int, (const char *))(vfs_map(path, buf));
-}
+/* A function that maps its path and passes; a path that is not emulated is not copied. A listing of
+ * an emulated folder shows ours and links to the real entries (kernel/sysfs_real.c). ls asks for
+ * attributes (ACL, SELinux) of the paths that it lists. */
+#define MAPPED(ret, name, params, args)                \
+	EXPORT ret name params                         \
+	{                                              \
+		char buf[VFS_PATH_BYTES];              \
+		const char *real = vfs_map(path, buf); \
+		return NEXT(name) args;                \
+	}
 
 typedef int filter_fn(const struct dirent *);
 typedef int compare_fn(const struct dirent **, const struct dirent **);
-
-EXPORT int scandir(const char *path, struct dirent ***list, filter_fn *filter, compare_fn *compare)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(scandir, int, (const char *, struct dirent ***, filter_fn *, compare_fn *))(
-		vfs_map(path, buf), list, filter, compare);
-}
-
 typedef int filter64_fn(const struct dirent64 *);
 typedef int compare64_fn(const struct dirent64 **, const struct dirent64 **);
 
-EXPORT int scandir64(const char *path, struct dirent64 ***list, filter64_fn *filter,
-		     compare64_fn *compare)
-{
-	char buf[VFS_PATH_BYTES];
+MAPPED(DIR *, opendir, (const char *path), (real));
+MAPPED(int, chdir, (const char *path), (real));
+MAPPED(int, scandir,
+       (const char *path, struct dirent ***list, filter_fn *filter, compare_fn *compare),
+       (real, list, filter, compare));
+MAPPED(int, scandir64,
+       (const char *path, struct dirent64 ***list, filter64_fn *filter, compare64_fn *compare),
+       (real, list, filter, compare));
+MAPPED(int, access, (const char *path, int mode), (real, mode));
+MAPPED(int, faccessat, (int dirfd, const char *path, int mode, int flags),
+       (dirfd, real, mode, flags));
+MAPPED(ssize_t, readlink, (const char *path, char *out, size_t bytes), (real, out, bytes));
+MAPPED(ssize_t, readlinkat, (int dirfd, const char *path, char *out, size_t bytes),
+       (dirfd, real, out, bytes));
+MAPPED(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t bytes),
+       (real, name, value, bytes));
+MAPPED(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t bytes),
+       (real, name, value, bytes));
 
-	return NEXT(scandir64, int,
-		    (const char *, struct dirent64 ***, filter64_fn *, compare64_fn *))(
-		vfs_map(path, buf), list, filter, compare);
-}
+/* libc's own fopen calls an internal open, so it needs an entry of its own. */
+#define FOPENING(name)                                        \
+	EXPORT FILE *name(const char *path, const char *mode) \
+	{                                                     \
+		char buf[VFS_PATH_BYTES];                     \
+		vfs_opening(path);                            \
+		return NEXT(name)(vfs_map(path, buf), mode);  \
+	}
 
-/* ---- paths ---- */
-
-/* From here on each function maps its path and passes; a path that is not emulated is not
- * copied. */
-EXPORT int access(const char *path, int mode)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(access, int, (const char *, int))(vfs_map(path, buf), mode);
-}
-
-EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(faccessat, int, (int, const char *, int, int))(dirfd, vfs_map(path, buf), mode,
-								   flags);
-}
-
-EXPORT ssize_t readlink(const char *path, char *out, size_t bytes)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(readlink, ssize_t, (const char *, char *, size_t))(vfs_map(path, buf), out,
-								       bytes);
-}
-
-EXPORT ssize_t readlinkat(int dirfd, const char *path, char *out, size_t bytes)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(readlinkat, ssize_t,
-		    (int, const char *, char *, size_t))(dirfd, vfs_map(path, buf), out, bytes);
-}
+FOPENING(fopen);
+FOPENING(fopen64);
 
 /* A result that lies in the private folder is reported as the path that the program knows. */
-EXPORT char *realpath(const char *path, char *out)
-{
-	char buf[VFS_PATH_BYTES];
-	char *r = NEXT(realpath, char *, (const char *, char *))(vfs_map(path, buf), out);
+#define RESOLVING(name, params, ...)                                   \
+	EXPORT char *name params                                       \
+	{                                                              \
+		char buf[VFS_PATH_BYTES];                              \
+		char *r = NEXT(name)(vfs_map(path, buf), __VA_ARGS__); \
+		vfs_unmap(r);                                          \
+		return r;                                              \
+	}
 
-	vfs_unmap(r);
-	return r;
-}
-
-EXPORT char *__realpath_chk(const char *path, char *out, size_t bytes)
-{
-	char buf[VFS_PATH_BYTES];
-	char *r = NEXT(__realpath_chk, char *, (const char *, char *, size_t))(vfs_map(path, buf),
-									       out, bytes);
-
-	vfs_unmap(r);
-	return r;
-}
+RESOLVING(realpath, (const char *path, char *out), out);
+RESOLVING(__realpath_chk, (const char *path, char *out, size_t bytes), out, bytes);
 
 EXPORT char *canonicalize_file_name(const char *path)
 {
 	return realpath(path, NULL);
-}
-
-/* ls asks for attributes (ACL, SELinux) of the paths that it lists. */
-EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(getxattr, ssize_t, (const char *, const char *, void *, size_t))(
-		vfs_map(path, buf), name, value, bytes);
-}
-
-EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t bytes)
-{
-	char buf[VFS_PATH_BYTES];
-
-	return NEXT(lgetxattr, ssize_t, (const char *, const char *, void *, size_t))(
-		vfs_map(path, buf), name, value, bytes);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * How an interposed function is written: EXPORT makes it visible, NEXT calls the next definition in
+ * How an interposed function is written: EXPORT makes it visible, NEXT is the next definition in
  * the search order (libc's, or another preloaded library's).
  *
- *   EXPORT int chdir(const char *path) { ... return NEXT(chdir, int, (const char *))(mapped); }
+ *   EXPORT int chdir(const char *path) { ... return NEXT(chdir)(mapped); }
  */
 #ifndef SPW_SOFTHCA_PRELOAD_H
 #define SPW_SOFTHCA_PRELOAD_H
@@ -21,10 +21,10 @@
 /* Purpose: dlsym(RTLD_NEXT, name), cached in *slot. Thread: any. */
 void *preload_next(void **slot, const char *name);
 
-#define NEXT(name, ret, args)                                    \
-	({                                                       \
-		static void *slot_##name;                        \
-		(ret(*) args) preload_next(&slot_##name, #name); \
+#define NEXT(name)                                                     \
+	({                                                             \
+		static void *slot_##name;                              \
+		(__typeof__(name) *)preload_next(&slot_##name, #name); \
 	})
 
 /* glibc's headers declare these for fortified programs, or no longer at all. */

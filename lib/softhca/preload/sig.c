@@ -13,8 +13,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 {
 	if (nic_guard_sigaction(sig, act, old))
 		return 0;
-	return NEXT(sigaction, int, (int, const struct sigaction *, struct sigaction *))(sig, act,
-											 old);
+	return NEXT(sigaction)(sig, act, old);
 }
 
 EXPORT sighandler_t signal(int sig, sighandler_t handler)
@@ -24,5 +23,5 @@ EXPORT sighandler_t signal(int sig, sighandler_t handler)
 
 	if (nic_guard_sigaction(sig, &act, &old))
 		return old.sa_flags & SA_SIGINFO ? SIG_DFL : old.sa_handler;
-	return NEXT(signal, sighandler_t, (int, sighandler_t))(sig, handler);
+	return NEXT(signal)(sig, handler);
 }

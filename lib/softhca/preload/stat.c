@@ -45,62 +45,50 @@ static uint32_t ctx_dev_idx(int fd, bool *ours_out)
 		(st)->st_rdev = makedev(UVERBS_MAJOR, UVERBS_MINOR(proc_cfg(), (uint32_t)(idx))); \
 	} while (0)
 
-#define PATH_BODY(name, call_args, ...)                   \
-	char buf[VFS_PATH_BYTES];                         \
-	int idx = vfs_cdev(path);                         \
-	const char *real = vfs_map(path, buf);            \
-	int rc = NEXT(name, int, call_args)(__VA_ARGS__); \
-	if (rc == 0 && idx >= 0)                          \
-		AS_CDEV(st, idx);                         \
-	return rc
+#define STAT_PATH(name, next, params, ...)             \
+	EXPORT int name params                         \
+	{                                              \
+		char buf[VFS_PATH_BYTES];              \
+		int idx = vfs_cdev(path);              \
+		const char *real = vfs_map(path, buf); \
+		int rc = NEXT(next)(__VA_ARGS__);      \
+		if (rc == 0 && idx >= 0)               \
+			AS_CDEV(st, idx);              \
+		return rc;                             \
+	}
 
-#define FD_BODY(name, type)                              \
-	bool ours;                                       \
-	uint32_t idx = ctx_dev_idx(fd, &ours);           \
-	int rc = NEXT(name, int, (int, type *))(fd, st); \
-	if (rc == 0 && ours)                             \
-		AS_CDEV(st, idx);                        \
-	return rc
+#define STAT_FD(name, next, params)                    \
+	EXPORT int name params                         \
+	{                                              \
+		bool ours;                             \
+		uint32_t idx = ctx_dev_idx(fd, &ours); \
+		int rc = NEXT(next)(fd, st);           \
+		if (rc == 0 && ours)                   \
+			AS_CDEV(st, idx);              \
+		return rc;                             \
+	}
 
-EXPORT int stat(const char *restrict path, struct stat *restrict st)
-{
-	PATH_BODY(stat, (const char *, struct stat *), real, st);
-}
+STAT_PATH(stat, stat, (const char *restrict path, struct stat *restrict st), real, st);
+STAT_PATH(lstat, lstat, (const char *restrict path, struct stat *restrict st), real, st);
+STAT_FD(fstat, fstat, (int fd, struct stat *st));
+STAT_PATH(fstatat, fstatat,
+	  (int dirfd, const char *restrict path, struct stat *restrict st, int flags), dirfd, real,
+	  st, flags);
+STAT_PATH(stat64, stat64, (const char *restrict path, struct stat64 *restrict st), real, st);
+STAT_PATH(lstat64, lstat64, (const char *restrict path, struct stat64 *restrict st), real, st);
+STAT_FD(fstat64, fstat64, (int fd, struct stat64 *st));
+STAT_PATH(fstatat64, fstatat64,
+	  (int dirfd, const char *restrict path, struct stat64 *restrict st, int flags), dirfd,
+	  real, st, flags);
 
-EXPORT int lstat(const char *restrict path, struct stat *restrict st)
-{
-	PATH_BODY(lstat, (const char *, struct stat *), real, st);
-}
-
-EXPORT int fstat(int fd, struct stat *st)
-{
-	FD_BODY(fstat, struct stat);
-}
-
-EXPORT int fstatat(int dirfd, const char *restrict path, struct stat *restrict st, int flags)
-{
-	PATH_BODY(fstatat, (int, const char *, struct stat *, int), dirfd, real, st, flags);
-}
-
-EXPORT int stat64(const char *restrict path, struct stat64 *restrict st)
-{
-	PATH_BODY(stat64, (const char *, struct stat64 *), real, st);
-}
-
-EXPORT int lstat64(const char *restrict path, struct stat64 *restrict st)
-{
-	PATH_BODY(lstat64, (const char *, struct stat64 *), real, st);
-}
-
-EXPORT int fstat64(int fd, struct stat64 *st)
-{
-	FD_BODY(fstat64, struct stat64);
-}
-
-EXPORT int fstatat64(int dirfd, const char *restrict path, struct stat64 *restrict st, int flags)
-{
-	PATH_BODY(fstatat64, (int, const char *, struct stat64 *, int), dirfd, real, st, flags);
-}
+/* Called by programs that were built before glibc 2.33, and by a sanitizer's stat, which therefore
+ * must not be called from here. */
+STAT_PATH(__xstat, stat, (int ver SPW_UNUSED, const char *path, struct stat *st), real, st);
+STAT_PATH(__lxstat, lstat, (int ver SPW_UNUSED, const char *path, struct stat *st), real, st);
+STAT_FD(__fxstat, fstat, (int ver SPW_UNUSED, int fd, struct stat *st));
+STAT_PATH(__xstat64, stat64, (int ver SPW_UNUSED, const char *path, struct stat64 *st), real, st);
+STAT_PATH(__lxstat64, lstat64, (int ver SPW_UNUSED, const char *path, struct stat64 *st), real, st);
+STAT_FD(__fxstat64, fstat64, (int ver SPW_UNUSED, int fd, struct stat64 *st));
 
 /* It has a structure of its own, with major and minor apart. */
 EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned int mask,
@@ -108,8 +96,7 @@ EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned int m
 {
 	char buf[VFS_PATH_BYTES];
 	int idx = vfs_cdev(path);
-	int rc = NEXT(statx, int, (int, const char *, int, unsigned int, struct statx *))(
-		dirfd, vfs_map(path, buf), flags, mask, st);
+	int rc = NEXT(statx)(dirfd, vfs_map(path, buf), flags, mask, st);
 
 	if (rc == 0 && idx >= 0) {
 		st->stx_mode = S_IFCHR | 0666;
@@ -117,36 +104,4 @@ EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned int m
 		st->stx_rdev_minor = UVERBS_MINOR(proc_cfg(), (uint32_t)idx);
 	}
 	return rc;
-}
-
-/* Called by programs that were built before glibc 2.33, and by a sanitizer's stat, which therefore
- * must not be called from here. */
-EXPORT int __xstat(int ver SPW_UNUSED, const char *path, struct stat *st)
-{
-	PATH_BODY(stat, (const char *, struct stat *), real, st);
-}
-
-EXPORT int __lxstat(int ver SPW_UNUSED, const char *path, struct stat *st)
-{
-	PATH_BODY(lstat, (const char *, struct stat *), real, st);
-}
-
-EXPORT int __fxstat(int ver SPW_UNUSED, int fd, struct stat *st)
-{
-	FD_BODY(fstat, struct stat);
-}
-
-EXPORT int __xstat64(int ver SPW_UNUSED, const char *path, struct stat64 *st)
-{
-	PATH_BODY(stat64, (const char *, struct stat64 *), real, st);
-}
-
-EXPORT int __lxstat64(int ver SPW_UNUSED, const char *path, struct stat64 *st)
-{
-	PATH_BODY(lstat64, (const char *, struct stat64 *), real, st);
-}
-
-EXPORT int __fxstat64(int ver SPW_UNUSED, int fd, struct stat64 *st)
-{
-	FD_BODY(fstat64, struct stat64);
 }
