@@ -18,11 +18,21 @@
  *                        │  claim wins, later ones are duplicates
  *                        └ shed: no buffer, one receipt, no work for the executor
  *
- * Keys. A counter of key_bits is unwrapped to 64 bits beside the highest one seen: half its range
- * is ahead, half behind. With a label only equal and modular order count. Behind everything that is
- * open, or closed already: late. With so few bits that an old object and a new one look alike
- * within the window, frames are `ambiguous` and placed nowhere. Far ahead twice in a row: the
- * sender restarted; what is open closes as `restart`.
+ * Keys. A key of key_bits is unwrapped to 64 bits beside the highest one seen: half its range is
+ * ahead, half behind. The window holds the open_max highest keys, open or closed; what is behind
+ * them, or closed already, is late. Far is more than a quarter of the range, or more than 2^20
+ * objects of a counter:
+ *
+ *        ambiguous │     late     │ open_max newest │       new       │ ambiguous
+ *   ───────────────┼──────────────┼─────────────────┼─────────────────┼──────────────► keys
+ *                -far                             highest           +far
+ *
+ * A frame that is far is placed nowhere, unless the one before it was there too: then the sender
+ * began again, and what is open closes as `restart`. After a silence of twice the deadline, at
+ * least 100 ms, the first frame is believed.
+ *
+ * Objects are published in the order of their keys, except one whose first frame came after a newer
+ * object was published.
  *
  * Threads: "owner" is the lcore; "setup" before its start and after its end; "any" samples.
  */
@@ -31,7 +41,6 @@
 
 #include "base/spw_enum.h"
 #include "base/spw_types.h"
-#include "frame/spw_desc.h"
 #include "frame/spw_move.h"
 #include "obj/spw_obj_page.h"
 #include "obj/spw_obj_plan.h"
@@ -40,15 +49,17 @@
 extern "C" {
 #endif
 
+#define SPW_OBJ_OPEN_MAX 64u /* objects being filled at once, at most */
+
 /* What became of a frame; the frames of all fates are those that the lane pushed. name, meaning */
-#define SPW_OBJ_FATE_LIST(X, P)                                            \
-	X(P, placed, "all or part of its payload went into an object")     \
-	X(P, duplicate, "all of its payload was there already")            \
-	X(P, late, "its object is closed")                                 \
-	X(P, shed, "its object is shed")                                   \
-	X(P, ambiguous, "its key may be an old object's or a new one's")   \
-	X(P, not_object, "no frame of this stream: a guard does not hold") \
-	X(P, cut, "it ends before a field or the payload that it claims")  \
+#define SPW_OBJ_FATE_LIST(X, P)                                                        \
+	X(P, placed, "all or part of its payload went into an object, or it has none") \
+	X(P, duplicate, "all of its payload was there already")                        \
+	X(P, late, "its object is closed")                                             \
+	X(P, shed, "its object is shed")                                               \
+	X(P, ambiguous, "its key may be an old object's or a new one's")               \
+	X(P, not_object, "no frame of this stream: a guard does not hold")             \
+	X(P, cut, "it ends before a field, the payload that it claims or a granule")   \
 	X(P, beyond, "its payload would lie outside the object")
 
 enum spw_obj_fate { SPW_ENUM(SPW_OBJ_FATE) };
@@ -57,34 +68,38 @@ struct spw_obj_conf {
 	const struct spw_obj_desc *desc; /* copied */
 	struct spw_obj_page *page;       /* made by spw_obj_page_init; outlives the stream */
 	uint32_t region;                 /* id of the region that holds the objects */
-	uint64_t region_offset;          /* of buffer 0 */
+	uint64_t region_offset;          /* of buffer 0, a multiple of 256 */
 	uint64_t tsc_hz;
+};
+
+/* What is the same for all frames of a batch. */
+struct spw_obj_turn {
+	uint64_t now_tsc;    /* monotonic */
+	uint64_t seq;        /* of the batch that will carry the moves */
+	uint32_t busy;       /* 256ths of the executor's ring that are in flight, 0 .. 256 */
+	uint32_t nic_unc_ns; /* uncertainty of the frames' NIC stamps */
 };
 
 /* The owner's counters; sampled by others. */
 struct spw_obj_count {
 	uint64_t frames[SPW_OBJ_FATE_CNT];
-	uint64_t objects[SPW_OBJ_STATE_CNT];
+	uint64_t objects[SPW_OBJ_STATE_CNT]; /* that ended so; taken_back is apart */
 	uint64_t causes[SPW_OBJ_CAUSE_CNT];
 	uint64_t opened;     /* objects that got a buffer */
 	uint64_t published;  /* complete and partial */
-	uint64_t taken_back; /* published, unread, and shed for a newer one */
+	uint64_t taken_back; /* published, unread, and taken back for a newer one */
+	uint64_t unseen;     /* objects of a counter of which no frame came, between others */
 	uint64_t restarts;
 	uint64_t bytes_present; /* summed over receipts */
 	uint64_t bytes_missing;
 };
 
-/* Called for every receipt when it is final: published, shed or aborted. Thread: owner; it must not
- * wait (lib/pipe writes it into a ring for the control thread). */
+/* Called for every receipt when it is final: published, shed or aborted; for an object that is
+ * taken back once more, then with state shed and no counts, since its first receipt has them.
+ * Thread: owner; it must not wait. */
 typedef void spw_obj_receipt_fn(void *arg, const struct spw_obj_receipt *receipt);
 
 struct spw_obj; /* opaque */
-
-/* Purpose: fills in a fresh page for the description.
- * Shape:   bytes: spw_obj_page_bytes(desc->rule.buffers), zeroed.
- * Thread:  setup. */
-void spw_obj_page_init(struct spw_obj_page *page, const struct spw_obj_desc *desc,
-		       uint64_t buffer_stride, uint64_t tsc_hz);
 
 /* Purpose: allocates a stream's window.
  * Owner:   the caller, until spw_obj_close.
@@ -92,24 +107,32 @@ void spw_obj_page_init(struct spw_obj_page *page, const struct spw_obj_desc *des
  * Thread:  setup. */
 int spw_obj_open(const struct spw_obj_conf *conf, spw_obj_receipt_fn *receipt, void *arg,
 		 struct spw_obj **obj_out);
+
+/* Purpose: ends the stream. What spw_obj_stop did not bring to an end, because the executor retired
+ *          no more, is aborted. The page gets `ended`; consumers may still take what is READY.
+ * Shape:   NULL has no effect.
+ * Thread:  setup. */
 void spw_obj_close(struct spw_obj *obj);
 
+/* Purpose: begins a batch: what the next calls of spw_obj_frame and spw_obj_due share.
+ * Thread:  owner. */
+void spw_obj_turn(struct spw_obj *obj, const struct spw_obj_turn *turn);
+
 /* Purpose: decides about one frame.
- * Shape:   frame[0 .. len) readable by the CPU; move_out has room for SPW_MOVE_FRAME_MAX.
- *          seq: the batch that will carry the moves. now: since open, monotonic. nic_ns: the
- *          frame's NIC stamp on the CPU's clock in ns, 0: none.
+ * Shape:   frame[0 .. len) readable by the CPU; move_out has room for SPW_MOVE_FRAME_MAX. nic_ns:
+ *          the frame's NIC stamp on the CPU's clock in ns, 0: none.
  * Returns: the fate; *cnt_out moves were written. A frame that closes objects (its own, or older
  *          ones that made room) leaves their fill moves to spw_obj_due.
- * Thread:  owner. No wait, lock, allocation or system call. */
+ * Thread:  owner. No wait, lock, allocation, division or system call. The first frame of an object
+ *          clears a bit for each granule of it, and looks at each buffer if none is free. */
 enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t len,
-				uint64_t nic_ns, uint64_t now_tsc, uint64_t seq,
-				struct spw_move *move_out, uint32_t *cnt_out);
+				uint64_t nic_ns, struct spw_move *move_out, uint32_t *cnt_out);
 
 /* Purpose: frames that may be of this stream were dropped before anybody looked at them (the
  *          executor's ring was full): objects that were open then and end with bytes missing get
  *          the cause lost_place.
  * Thread:  owner. */
-void spw_obj_spilled(struct spw_obj *obj, uint32_t frames);
+void spw_obj_spilled(struct spw_obj *obj);
 
 /* Purpose: the push cut batch seq into several, up to last_seq (spw_gring_push): objects with a
  *          move in it wait for all of them.
@@ -117,17 +140,17 @@ void spw_obj_spilled(struct spw_obj *obj, uint32_t frames);
 void spw_obj_cut(struct spw_obj *obj, uint64_t seq, uint64_t last_seq);
 
 /* Purpose: closes what is due (deadlines), and writes fill moves of closed objects.
- * Shape:   move_out[max]; seq: the batch that will carry them.
+ * Shape:   move_out[max]; they travel with the batch of the last spw_obj_turn.
  * Returns: moves written; call it again while it is max.
- * Thread:  owner, once a turn; costs one comparison when nothing is due. */
-uint32_t spw_obj_due(struct spw_obj *obj, uint64_t now_tsc, uint64_t seq, struct spw_move *move_out,
-		     uint32_t max);
+ * Thread:  owner, once a turn; costs two comparisons when nothing is due. */
+uint32_t spw_obj_due(struct spw_obj *obj, struct spw_move *move_out, uint32_t max);
 
 /* Purpose: publishes closed objects whose moves are all in batches before retired_seq.
+ * Order:   OB1 and OB3 release, partners in spw_obj_take.
  * Thread:  owner, after it has retired batches. */
 void spw_obj_retired(struct spw_obj *obj, uint64_t retired_seq, uint64_t now_tsc);
 
-/* Purpose: whether spw_obj_due or spw_obj_retired have anything to do at now_tsc.
+/* Purpose: whether a deadline is over at now_tsc, or a closed object is not published yet.
  * Thread:  owner. */
 bool spw_obj_pending(const struct spw_obj *obj, uint64_t now_tsc);
 
@@ -135,6 +158,10 @@ bool spw_obj_pending(const struct spw_obj *obj, uint64_t now_tsc);
  *          long as spw_obj_pending.
  * Thread:  owner, at the end. */
 void spw_obj_stop(struct spw_obj *obj);
+
+/* Purpose: the page's pulse: consumers see that the owner lives.
+ * Thread:  owner, from housekeeping. */
+void spw_obj_beat(struct spw_obj *obj);
 
 /* Purpose: samples the counters. Thread: any; exact after the owner's end. */
 void spw_obj_stat(const struct spw_obj *obj, struct spw_obj_count *count_out);
