@@ -56,21 +56,40 @@ struct spw_obj_hit {
 	X(P, none, "it is part of an object")                                    \
 	X(P, not_object, "a guard of the description does not hold")             \
 	X(P, cut, "the frame ends before a field or the payload that it claims") \
-	X(P, beyond, "the payload would lie outside the object")
+	X(P, beyond, "the payload would lie outside the object, or off its granules")
 
 enum spw_obj_miss { SPW_ENUM(SPW_OBJ_MISS) };
 
-/* The compiled plan; its steps are private (lib/obj/plan.h). */
-#define SPW_OBJ_PLAN_STEP_MAX 64u
+/* Where the description's header begins: behind the headers of the packet, or with the frame. */
+#define SPW_OBJ_UNDER_LIST(X, P)                                                     \
+	X(P, udp, "in the payload of UDP over IPv4 or IPv6, with up to 2 VLAN tags") \
+	X(P, ethernet, "behind the Ethernet type, with up to 2 VLAN tags")           \
+	X(P, message, "at the start of an RDMA message (mode=rc)")
+
+enum spw_obj_under { SPW_ENUM(SPW_OBJ_UNDER) };
+
+/* One step of a plan: lib/obj/plan.h says what each op does with the rest. */
 struct spw_obj_step {
 	uint64_t a, b;
-	uint32_t op, from;
+	uint32_t off;
+	uint8_t op, reg, shift, need;
 };
+SPW_ASSERT_SIZE(struct spw_obj_step, 24);
+
+/* The compiled plan: straight on, steps are only ever skipped. */
+#define SPW_OBJ_PLAN_STEP_MAX 128u
 struct spw_obj_plan {
 	uint32_t step_cnt;
-	uint32_t key_bits;     /* width of hit.key on the wire, after division: it wraps there */
-	bool key_label;        /* equal or not, and modular order; not a count by one */
-	uint64_t object_bytes; /* of the largest object */
+	uint32_t key_bits; /* width of hit.key on the wire, after division: it wraps there */
+	bool key_label;    /* equal or not, and modular order; not a count by one */
+	bool align_first;  /* objects begin where the first frame does: spw_obj_plan_align */
+	uint16_t port;     /* UDP destination port or Ethernet type; 0: any */
+	enum spw_obj_under under;
+	uint64_t phase;        /* of the counter, where an object begins; below `per` */
+	uint64_t number_mask;  /* all ones of the counter's width */
+	uint64_t object_bytes; /* of the largest object, as on the wire */
+	uint64_t granule;      /* bytes; pieces begin and end at its multiples, or end the object */
+	uint64_t granule_inverse;
 	struct spw_obj_step step[SPW_OBJ_PLAN_STEP_MAX];
 };
 
@@ -82,6 +101,12 @@ struct spw_obj_plan {
 enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_t *frame,
 				   uint32_t len, struct spw_obj_hit *hit_out);
 
+/* Purpose: lets objects begin at this frame's counter, where a sender starts at any number. To be
+ *          called, if plan->align_first, with the first frame of a stream and of each restart,
+ *          before it is read; nothing happens if the frame is none of the stream's.
+ * Thread:  owner of the plan, while nobody runs it. */
+void spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len);
+
 /* What happens to objects when the consumer is slower than the wire. name, meaning */
 #define SPW_OBJ_POLICY_LIST(X, P)                                                            \
 	X(P, oldest, "keep what is unread: a new object that finds no buffer is shed whole") \
@@ -92,7 +117,7 @@ enum spw_obj_policy { SPW_ENUM(SPW_OBJ_POLICY) };
 /* How objects are kept. */
 struct spw_obj_rule {
 	uint64_t deadline_ns; /* from an object's first frame to its close, never extended */
-	uint64_t granule;     /* bytes of the wire that are present or missing together */
+	uint64_t granule;     /* bytes of the wire that are present or missing together: plan's */
 	uint32_t buffers;     /* objects in memory, 2 .. SPW_OBJ_BUFFER_MAX */
 	uint32_t open_max;    /* objects being filled at once, 1 .. buffers - 1 */
 	enum spw_obj_policy policy;

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * From what a description says to the steps of its plan (plan.h), in the order of a run:
+ *
+ *   parts of the header, each with its guards > items > packet > key > size > end > info
+ *   > payload > length > piece, or the segments one after the other
+ *
+ * Offsets that are constant are added up here (`pending`) and cost nothing in a run. What no frame
+ * could fulfil is refused here.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "obj/desc.h"
+
+struct emit {
+	struct desc_build *b;
+	struct spw_obj_plan *plan;
+	uint32_t pending;          /* bytes of the header behind `at` */
+	struct spw_obj_step spill; /* takes what is too much */
+};
+
+/* ---- steps ---- */
+
+static struct spw_obj_step *step_emit(struct emit *e, enum plan_op op)
+{
+	uint32_t idx = e->plan->step_cnt++;
+	struct spw_obj_step *step = idx < SPW_OBJ_PLAN_STEP_MAX ? &e->plan->step[idx] : &e->spill;
+
+	*step = (struct spw_obj_step){.op = (uint8_t)op};
+	return step;
+}
+
+/* Steps that skip to a place which is not known yet: bit i is step i. */
+struct jumps {
+	uint64_t word[SPW_OBJ_PLAN_STEP_MAX / 64];
+};
+
+static void unless_emit(struct emit *e, const struct desc_when *when, struct jumps *jumps)
+{
+	for (uint32_t i = 0; i < when->cnt; i++) {
+		const struct desc_test *test = &when->test[i];
+		uint32_t idx = e->plan->step_cnt;
+		struct spw_obj_step *step =
+			step_emit(e, test->set ? PLAN_OP_unless_in : PLAN_OP_unless_is);
+
+		step->reg = e->b->field[test->field].reg;
+		step->b = test->value;
+		if (idx < SPW_OBJ_PLAN_STEP_MAX)
+			jumps->word[idx / 64] |= 1ull << (idx % 64);
+	}
+}
+
+/* The next step is the place. */
+static void jumps_land(struct emit *e, const struct jumps *jumps)
+{
+	for (uint32_t i = 0; i < SPW_OBJ_PLAN_STEP_MAX; i++)
+		if (jumps->word[i / 64] >> (i % 64) & 1)
+			e->plan->step[i].off = e->plan->step_cnt - i - 1;
+}
+
+/* ---- sums ---- */
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* p / q of 2^64, rounded up, so that v * p / q is rounded right for v below 2^63 / q. */
+static int ratio_emit(struct emit *e, const struct desc_sum *sum, const struct desc_term *term)
+{
+	__extension__ typedef unsigned __int128 wide;
+	struct spw_obj_step *step;
+
+	if (term->times >= term->over || term->minus || term->negative)
+		return desc_fail(&sum->at,
+				 spw_err(EINVAL, "a fraction here is below 1, and added"));
+	step = step_emit(e, PLAN_OP_add_ratio);
+	step->reg = (uint8_t)term->reg;
+	step->a = (UINT64_MAX >> 1) / term->over;
+	step->b = (uint64_t)((((wide)term->times << 64) + term->over - 1) / term->over);
+	return 0;
+}
+
+static int exact_emit(struct emit *e, const struct desc_sum *sum, const struct desc_term *term)
+{
+	struct spw_obj_step *step;
+
+	if (term->over > UINT32_MAX || term->minus || term->negative)
+		return desc_fail(&sum->at, spw_err(EINVAL, "a quotient here is of a field alone, "
+							   "by less than 2^32, and added"));
+	step = step_emit(e, PLAN_OP_add_exact);
+	step->reg = (uint8_t)term->reg;
+	step->off = (uint32_t)term->over;
+	step->a = plan_inverse(term->over);
+	step->b = term->times;
+	return 0;
+}
+
+static int term_emit(struct emit *e, const struct desc_sum *sum, struct desc_term term)
+{
+	uint64_t divisor = common_divisor(term.times, term.over);
+	struct spw_obj_step *step;
+
+	if (term.times == 0) /* a constant 0 */
+		return 0;
+	term.times /= divisor;
+	term.over /= divisor;
+	if (term.over > 1 && term.reg == PLAN_REG_ONE)
+		return desc_fail(&sum->at, spw_err(EINVAL, "a constant that is no whole number"));
+	if (term.over > 1)
+		return sum == &e->b->number ? ratio_emit(e, sum, &term) : exact_emit(e, sum, &term);
+	step = step_emit(e, term.negative ? PLAN_OP_sub : PLAN_OP_add);
+	step->reg = (uint8_t)term.reg;
+	step->a = term.minus;
+	step->b = term.times;
+	return 0;
+}
+
+/* known: the first register that has no value yet. What is subtracted comes last, since a sum is
+ * never negative. */
+static int sum_emit(struct emit *e, const struct desc_sum *sum, enum plan_reg known)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < sum->cnt; i++)
+		if (sum->term[i].reg >= known && sum->term[i].reg < PLAN_REG_FIELD)
+			return desc_fail(&sum->at, spw_err(EINVAL, "part, header and rest are not "
+								   "known here"));
+	for (uint32_t pass = 0; pass < 2; pass++)
+		for (uint32_t i = 0; rc == 0 && i < sum->cnt; i++)
+			if (sum->term[i].negative == (pass == 1))
+				rc = term_emit(e, sum, sum->term[i]);
+	return rc;
+}
+
+/* ---- the header ---- */
+
+static void test_emit(struct emit *e, const struct desc_field *field)
+{
+	struct spw_obj_step *step =
+		step_emit(e, field->guard.set ? PLAN_OP_test_in : PLAN_OP_test_is);
+
+	step->reg = field->reg;
+	step->b = field->guard.value;
+}
+
+/* A guard is tested with its load where nothing else needs the field. */
+static void field_emit(struct emit *e, const struct desc_field *field)
+{
+	struct spw_obj_step *step;
+
+	if (!field->reg && !field->guarded)
+		return;
+	step = step_emit(e, field->little ? PLAN_OP_load_little
+			    : field->reg  ? PLAN_OP_load
+					  : PLAN_OP_load_is);
+	step->off = e->pending + field->off;
+	step->shift = field->shift;
+	step->need = field->need;
+	step->reg = field->reg;
+	step->a = UINT64_MAX >> (64 - field->bits);
+	step->b = field->guard.value;
+	if (field->guarded && step->op != PLAN_OP_load_is)
+		test_emit(e, field);
+}
+
+static void fields_emit(struct emit *e, uint32_t part)
+{
+	for (uint32_t i = 0; i < e->b->field_cnt; i++)
+		if (e->b->field[i].part == part)
+			field_emit(e, &e->b->field[i]);
+}
+
+/* Fields of a part that is not there are 0. */
+static void zeros_emit(struct emit *e, uint32_t part)
+{
+	for (uint32_t i = 0; i < e->b->field_cnt; i++)
+		if (e->b->field[i].part == part && e->b->field[i].reg)
+			step_emit(e, PLAN_OP_zero)->reg = e->b->field[i].reg;
+}
+
+static int part_emit(struct emit *e, uint32_t idx)
+{
+	const struct desc_part *part = &e->b->part[idx];
+	struct jumps jumps = {{0}};
+	int rc = 0;
+
+	if (part->when.cnt)
+		zeros_emit(e, idx);
+	unless_emit(e, &part->when, &jumps);
+	fields_emit(e, idx);
+	if (part->bytes.cnt) {
+		rc = sum_emit(e, &part->bytes, PLAN_REG_PART);
+		step_emit(e, PLAN_OP_skip_sum);
+	}
+	if (part->when.cnt && part->bits)
+		step_emit(e, PLAN_OP_skip)->off = part->bits / 8;
+	else
+		e->pending += part->bits / 8;
+	jumps_land(e, &jumps);
+	return rc;
+}
+
+static void items_emit(struct emit *e)
+{
+	const struct desc_items *items = &e->b->items;
+	struct spw_obj_step *step = step_emit(e, PLAN_OP_items);
+
+	step->off = e->pending;
+	step->reg = e->b->field[items->count].reg;
+	step->shift = (uint8_t)items->value_bits;
+	step->a = UINT64_MAX >> (64 - items->value_bits);
+	step = step_emit(e, PLAN_OP_ids);
+	step->reg = e->b->field[items->field].reg;
+	step->need = (uint8_t)items->field_cnt;
+	step->off = items->id_cnt;
+	for (uint32_t i = 0; i < items->id_cnt; i++)
+		*(i < 4 ? &step->a : &step->b) |= (uint64_t)items->id[i] << (16 * (i % 4));
+	for (uint32_t i = 0; i < items->field_cnt; i++)
+		if (e->b->field[items->field + i].guarded)
+			test_emit(e, &e->b->field[items->field + i]);
+}
+
+static int header_emit(struct emit *e)
+{
+	uint32_t parts = e->b->part_cnt - (e->b->segments.part ? 1 : 0);
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < parts; i++)
+		rc = part_emit(e, i);
+	if (rc == 0 && e->b->items.field_cnt)
+		items_emit(e);
+	if (rc == 0 && e->b->packet.cnt) {
+		rc = sum_emit(e, &e->b->packet, PLAN_REG_PART);
+		step_emit(e, PLAN_OP_bound);
+	}
+	return rc;
+}
+
+/* ---- the key ---- */
+
+/* The bits of a number that is one field, so that it wraps there; 64 of any other. */
+static uint32_t number_bits(const struct desc_build *b)
+{
+	const struct desc_term *term = &b->number.term[0];
+
+	if (b->number.cnt != 1 || term->reg < PLAN_REG_FIELD || term->minus || term->times != 1 ||
+	    term->over != 1)
+		return 64;
+	for (uint32_t i = 0; i < b->field_cnt; i++)
+		if (b->field[i].reg == term->reg)
+			return b->field[i].bits;
+	return 64;
+}
+
+/* A counter that wraps within an object would cut it; one of 48 bits does not wrap in any run. */
+static int number_emit(struct emit *e)
+{
+	struct spw_obj_plan *plan = e->plan;
+	uint64_t per = e->b->per ? e->b->per : 1;
+	uint32_t bits = number_bits(e->b);
+	struct spw_obj_step *step;
+	int rc = sum_emit(e, &e->b->number, PLAN_REG_PART);
+
+	plan->number_mask = UINT64_MAX >> (64 - bits);
+	plan->key_bits = 64;
+	if (rc == 0 && bits < 64 && per > plan->number_mask)
+		rc = desc_fail(&e->b->per_at, spw_err(EINVAL,
+						      "a number of %u bits never reaches "
+						      "the next object",
+						      bits));
+	if (rc == 0 && bits < 48 && !SPW_IS_POW2(per))
+		rc = desc_fail(
+			&e->b->per_at,
+			spw_err(EINVAL,
+				"%llu does not divide 2^%u, where the number wraps and would "
+				"cut an object; a power of 2, or a wider number",
+				(unsigned long long)per, bits));
+	if (SPW_IS_POW2(per))
+		plan->key_bits = bits - spw_log2_floor64(per);
+	step = step_emit(e, PLAN_OP_key_per);
+	step->a = per;
+	step->b = plan_inverse(per);
+	return rc;
+}
+
+static void label_emit(struct emit *e)
+{
+	for (uint32_t i = 0; i < e->b->label_cnt; i++) {
+		const struct desc_field *field = &e->b->field[e->b->label[i]];
+		struct spw_obj_step *step = step_emit(e, PLAN_OP_key_cat);
+
+		step->off = i ? field->bits : 0;
+		step->reg = field->reg;
+	}
+	e->plan->key_label = true;
+}
+
+static int key_emit(struct emit *e)
+{
+	const struct desc_build *b = e->b;
+
+	if (!b->number.cnt == !b->label_cnt)
+		return desc_fail(&b->at, spw_err(EINVAL, "either number or label says which object "
+							 "a frame belongs to"));
+	if (b->label_cnt && (b->per || e->plan->align_first))
+		return desc_fail(&b->at, spw_err(EINVAL, "per and align are of a number"));
+	if (b->label_cnt)
+		label_emit(e);
+	return b->label_cnt ? 0 : number_emit(e);
+}
+
+/* ---- the payload ---- */
+
+/* Registers below this have a value when the payload begins. */
+static enum plan_reg payload_known(const struct desc_build *b)
+{
+	return b->label_cnt ? PLAN_REG_PART : PLAN_REG_FIELD;
+}
+
+static int flags_emit(struct emit *e)
+{
+	struct jumps end = {{0}}, info = {{0}};
+	int rc = 0;
+
+	if (e->b->size.cnt) {
+		rc = sum_emit(e, &e->b->size, PLAN_REG_PART);
+		step_emit(e, PLAN_OP_size);
+	}
+	if (e->b->end.cnt) {
+		unless_emit(e, &e->b->end, &end);
+		step_emit(e, PLAN_OP_end);
+		jumps_land(e, &end);
+	}
+	if (e->b->info.cnt) {
+		unless_emit(e, &e->b->info, &info);
+		step_emit(e, PLAN_OP_info);
+		jumps_land(e, &info);
+	}
+	return rc;
+}
+
+static int piece_emit(struct emit *e)
+{
+	int rc = 0;
+
+	if (e->b->bytes.cnt) {
+		rc = sum_emit(e, &e->b->bytes, payload_known(e->b));
+		step_emit(e, PLAN_OP_length);
+	}
+	if (rc == 0)
+		rc = sum_emit(e, &e->b->place, payload_known(e->b));
+	step_emit(e, PLAN_OP_piece);
+	return rc;
+}
+
+static int segment_emit(struct emit *e)
+{
+	const struct desc_segments *s = &e->b->segments;
+	uint32_t bytes = e->b->part[s->part - 1].bits / 8;
+	int rc;
+
+	fields_emit(e, s->part - 1);
+	rc = sum_emit(e, &s->bytes, payload_known(e->b));
+	step_emit(e, PLAN_OP_length);
+	if (rc == 0)
+		rc = sum_emit(e, &s->place, payload_known(e->b));
+	if (s->inline_data) {
+		step_emit(e, PLAN_OP_piece_inline)->off = bytes;
+		return rc;
+	}
+	step_emit(e, PLAN_OP_piece_after);
+	step_emit(e, PLAN_OP_skip)->off = bytes;
+	return rc;
+}
+
+/* Where no field says that another segment follows, what is left of the packet does. */
+static void more_emit(struct emit *e, struct jumps *done)
+{
+	uint32_t idx = e->plan->step_cnt;
+
+	if (e->b->segments.more.cnt) {
+		unless_emit(e, &e->b->segments.more, done);
+		return;
+	}
+	step_emit(e, PLAN_OP_unless_more);
+	if (idx < SPW_OBJ_PLAN_STEP_MAX)
+		done->word[idx / 64] |= 1ull << (idx % 64);
+}
+
+static int segments_emit(struct emit *e)
+{
+	const struct desc_segments *s = &e->b->segments;
+	struct jumps done = {{0}};
+	int rc = 0;
+
+	if (e->pending)
+		step_emit(e, PLAN_OP_skip)->off = e->pending;
+	e->pending = 0;
+	for (uint32_t i = 0; rc == 0 && i < s->most; i++) {
+		if (i || !s->more.cnt)
+			more_emit(e, &done);
+		rc = segment_emit(e);
+	}
+	more_emit(e, &done);
+	step_emit(e, PLAN_OP_refuse);
+	jumps_land(e, &done);
+	if (!s->inline_data)
+		step_emit(e, PLAN_OP_spread);
+	return rc;
+}
+
+static int payload_emit(struct emit *e)
+{
+	struct desc_build *b = e->b;
+	struct spw_obj_step *step;
+
+	if (!b->place.cnt == !b->segments.most || (b->segments.most && b->bytes.cnt))
+		return desc_fail(&b->at, spw_err(EINVAL, "either place, with bytes or without, or "
+							 "segments say where payload belongs"));
+	step = step_emit(e, PLAN_OP_payload);
+	step->off = e->pending;
+	step->a = b->whole;
+	return b->segments.most ? segments_emit(e) : piece_emit(e);
+}
+
+/* ---- what can never be whole ---- */
+
+/* The largest number that divides all places; 0: they are all 0. */
+static uint64_t place_granule(const struct desc_sum *place)
+{
+	uint64_t granule = 0;
+
+	for (uint32_t i = 0; i < place->cnt; i++) {
+		uint64_t divisor = common_divisor(place->term[i].times, place->term[i].over);
+
+		granule = common_divisor(granule, place->term[i].times / divisor);
+	}
+	return granule;
+}
+
+static int granule_choose(struct desc_build *b)
+{
+	struct spw_obj_plan *plan = &b->desc->plan;
+	uint64_t wire = desc_wire_bytes(b), granule = b->desc->rule.granule;
+
+	if (granule == 0) {
+		granule = place_granule(b->place.cnt ? &b->place : &b->segments.place);
+		granule = granule ? granule / common_divisor(granule, wire) * wire
+				  : plan->object_bytes;
+	}
+	if (granule % wire)
+		return desc_fail(&b->at,
+				 spw_err(EINVAL,
+					 "a granule of %llu bytes is not made of "
+					 "elements of %llu",
+					 (unsigned long long)granule, (unsigned long long)wire));
+	if (granule > plan->object_bytes)
+		return desc_fail(&b->at, spw_err(EINVAL,
+						 "a granule of %llu bytes is larger than "
+						 "the object of %llu",
+						 (unsigned long long)granule,
+						 (unsigned long long)plan->object_bytes));
+	b->desc->rule.granule = plan->granule = granule;
+	plan->granule_inverse = plan_inverse(granule);
+	return 0;
+}
+
+/* part * STEP: the places of an object follow each other, and are the object. */
+static int places_check(const struct desc_build *b)
+{
+	const struct desc_term *place = &b->place.term[0], *bytes = &b->bytes.term[0];
+	uint64_t per = b->per ? b->per : 1, total;
+	bool fixed = b->bytes.cnt == 1 && bytes->reg == PLAN_REG_ONE && bytes->over == 1;
+
+	if (b->place.cnt != 1 || place->reg != PLAN_REG_PART || place->minus || place->over != 1)
+		return 0;
+	if (fixed && bytes->times > place->times)
+		return desc_fail(&b->place.at,
+				 spw_err(EINVAL, "places %llu bytes apart overlap: bytes is %llu",
+					 (unsigned long long)place->times,
+					 (unsigned long long)bytes->times));
+	if (fixed && bytes->times < place->times)
+		return desc_fail(&b->place.at,
+				 spw_err(EINVAL,
+					 "places %llu bytes apart leave gaps: bytes is %llu, so no "
+					 "object would be complete",
+					 (unsigned long long)place->times,
+					 (unsigned long long)bytes->times));
+	if (__builtin_mul_overflow(per, place->times, &total) ||
+	    total - place->times >= b->desc->plan.object_bytes ||
+	    total < b->desc->plan.object_bytes)
+		return desc_fail(&b->place.at,
+				 spw_err(EINVAL,
+					 "%llu places of %llu bytes are not an object of %llu "
+					 "bytes (shape and wire)",
+					 (unsigned long long)per, (unsigned long long)place->times,
+					 (unsigned long long)b->desc->plan.object_bytes));
+	return 0;
+}
+
+int desc_emit(struct desc_build *b)
+{
+	struct emit e = {.b = b, .plan = &b->desc->plan};
+	int rc = header_emit(&e);
+
+	if (rc == 0)
+		rc = key_emit(&e);
+	if (rc == 0)
+		rc = flags_emit(&e);
+	if (rc == 0)
+		rc = payload_emit(&e);
+	if (rc == 0 && e.plan->step_cnt > SPW_OBJ_PLAN_STEP_MAX)
+		rc = desc_fail(&b->at, spw_err(EINVAL,
+					       "the plan has %u steps; %u is the limit: "
+					       "fewer fields, tests or segments",
+					       e.plan->step_cnt, SPW_OBJ_PLAN_STEP_MAX));
+	if (rc == 0)
+		rc = granule_choose(b);
+	return rc ? rc : places_check(b);
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Runs a plan on a frame (plan.h has the steps). The lcore calls this for every frame, so a step is
+ * a few instructions, and what is constant was computed by desc_emit.c.
+ *
+ * Every value in the frame is an attacker's. at <= end <= len holds at every read: `at` moves only
+ * by constants, which a later read or plan_payload checks, and by sums that plan_skip checks; all
+ * of it is far from 2^64.
+ */
+#include <string.h>
+
+#include "obj/plan.h"
+
+enum { ETH_BYTES = 14, TAG_BYTES = 4, TAG_MAX = 2, IPV6_BYTES = 40, UDP_BYTES = 8 };
+
+struct run {
+	const uint8_t *frame;
+	uint64_t len, begin, end; /* of the frame; of what the packet's headers enclose */
+	uint64_t at, sum;
+	uint64_t start, length; /* of the payload */
+};
+
+__extension__ typedef unsigned __int128 plan_wide;
+
+/* ---- where the header begins ---- */
+
+static uint32_t be16_load(const uint8_t *at)
+{
+	return (uint32_t)at[0] << 8 | at[1];
+}
+
+/* Behind the Ethernet type and the tags in front of it; 0: the frame is too short. */
+SPW_INLINE uint64_t ethernet_skip(const struct run *run, uint32_t *type_out)
+{
+	uint64_t at = ETH_BYTES;
+
+	if (run->len < at)
+		return 0;
+	*type_out = be16_load(run->frame + at - 2);
+	for (int i = 0; i < TAG_MAX && (*type_out == 0x8100 || *type_out == 0x88a8); i++) {
+		at += TAG_BYTES;
+		if (run->len < at)
+			return 0;
+		*type_out = be16_load(run->frame + at - 2);
+	}
+	return at;
+}
+
+static enum spw_obj_miss ethernet_begin(struct run *run, uint32_t type)
+{
+	uint32_t got;
+
+	run->begin = ethernet_skip(run, &got);
+	run->end = run->len;
+	if (!run->begin)
+		return SPW_OBJ_MISS_cut;
+	return type == 0 || got == type ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
+}
+
+/* The bytes of the IP header; 0: not UDP, or a fragment. The reads lie within 20 bytes. */
+SPW_INLINE uint64_t ip_bytes(const uint8_t *ip, uint32_t type)
+{
+	uint32_t bytes = (ip[0] & 15u) * 4;
+
+	if (type == 0x86dd)
+		return ip[0] >> 4 == 6 && ip[6] == 17 ? IPV6_BYTES : 0;
+	if (type != 0x0800 || ip[0] >> 4 != 4 || bytes < 20 || ip[9] != 17)
+		return 0;
+	return be16_load(ip + 6) & 0x3fff ? 0 : bytes;
+}
+
+/* UDP's length, not the frame's, is where the payload ends: short frames are padded. */
+SPW_INLINE enum spw_obj_miss udp_begin(struct run *run, uint32_t port)
+{
+	uint32_t type;
+	uint64_t at = ethernet_skip(run, &type), bytes;
+
+	if (!at || run->len - at < 20)
+		return SPW_OBJ_MISS_cut;
+	bytes = ip_bytes(run->frame + at, type);
+	if (!bytes)
+		return SPW_OBJ_MISS_not_object;
+	at += bytes;
+	if (run->len < at + UDP_BYTES)
+		return SPW_OBJ_MISS_cut;
+	bytes = be16_load(run->frame + at + 4);
+	if ((port && be16_load(run->frame + at + 2) != port) || bytes < UDP_BYTES)
+		return SPW_OBJ_MISS_not_object;
+	run->begin = at + UDP_BYTES;
+	run->end = at + bytes;
+	return run->end <= run->len ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_cut;
+}
+
+SPW_INLINE enum spw_obj_miss header_begin(const struct spw_obj_plan *plan, struct run *run)
+{
+	if (spw_likely(plan->under == SPW_OBJ_UNDER_udp))
+		return udp_begin(run, plan->port);
+	if (plan->under == SPW_OBJ_UNDER_ethernet)
+		return ethernet_begin(run, plan->port);
+	run->begin = 0;
+	run->end = run->len;
+	return SPW_OBJ_MISS_none;
+}
+
+/* ---- fields ---- */
+
+/* The same near the end of the frame, of which only `need` bytes are known to be there. */
+SPW_COLD static uint64_t tail_load(const uint8_t *at, uint32_t need)
+{
+	uint64_t w = 0;
+
+	for (uint32_t i = 0; i < need; i++)
+		w |= (uint64_t)at[i] << (56 - 8 * i);
+	return w;
+}
+
+/* The 8 bytes at the field, as a big-endian number; false: the packet ends before its `need`. */
+SPW_INLINE bool field_load(const struct run *run, const struct spw_obj_step *step, uint64_t *w_out)
+{
+	uint64_t at = run->at + step->off;
+
+	if (spw_unlikely(at + step->need > run->end))
+		return false;
+	*w_out = spw_likely(at + 8 <= run->len) ? spw_be64_load(run->frame + at)
+						: tail_load(run->frame + at, step->need);
+	return true;
+}
+
+/* A bit of a set of values below 64. */
+SPW_INLINE bool set_has(uint64_t set, uint64_t value)
+{
+	return value < 64 && (set >> value & 1);
+}
+
+/* step[0] has the shape of an item, step[1] the ids in 16 bits each; the values of the first
+ * step[1].need of them go into registers from step[1].reg on, and none of the others may be there.
+ * A later item replaces an earlier one of its id. */
+static enum spw_obj_miss items_search(struct run *run, const struct spw_obj_step *step,
+				      uint64_t *reg)
+{
+	uint64_t cnt = reg[step->reg], at = run->at + step->off, w, ids = 0;
+	uint64_t want[2] = {step[1].a, step[1].b};
+
+	if (cnt > PLAN_ITEM_MAX)
+		return SPW_OBJ_MISS_not_object;
+	if (at > run->end || run->end - at < cnt * 8)
+		return SPW_OBJ_MISS_cut;
+	for (uint64_t i = 0; i < cnt; i++) {
+		w = spw_be64_load(run->frame + at + 8 * i);
+		for (uint32_t k = 0; k < step[1].off; k++) {
+			if (w >> step->shift != (want[k / 4] >> (16 * (k % 4)) & 0xffff))
+				continue;
+			ids |= 1ull << k;
+			reg[step[1].reg + k] = w & step->a;
+		}
+	}
+	run->at += cnt * 8;
+	return ids == (1ull << step[1].need) - 1 ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
+}
+
+/* ---- sums ---- */
+
+SPW_INLINE bool sum_add(struct run *run, const struct spw_obj_step *step, uint64_t value)
+{
+	uint64_t term;
+
+	return value >= step->a && !__builtin_mul_overflow(value - step->a, step->b, &term) &&
+	       !__builtin_add_overflow(run->sum, term, &run->sum);
+}
+
+SPW_INLINE bool sum_sub(struct run *run, const struct spw_obj_step *step, uint64_t value)
+{
+	uint64_t term;
+
+	return value >= step->a && !__builtin_mul_overflow(value - step->a, step->b, &term) &&
+	       !__builtin_sub_overflow(run->sum, term, &run->sum);
+}
+
+static bool sum_add_ratio(struct run *run, const struct spw_obj_step *step, uint64_t value)
+{
+	plan_wide term = ((plan_wide)value * step->b + (1ull << 63)) >> 64;
+
+	return value <= step->a && !__builtin_add_overflow(run->sum, (uint64_t)term, &run->sum);
+}
+
+static bool sum_add_exact(struct run *run, const struct spw_obj_step *step, uint64_t value)
+{
+	uint64_t rest, term, q = plan_divide(value, step->off, step->a, &rest);
+
+	return rest == 0 && !__builtin_mul_overflow(q, step->b, &term) &&
+	       !__builtin_add_overflow(run->sum, term, &run->sum);
+}
+
+SPW_INLINE uint64_t sum_take(struct run *run)
+{
+	uint64_t sum = run->sum;
+
+	run->sum = 0;
+	return sum;
+}
+
+/* ---- what is found ---- */
+
+SPW_INLINE enum spw_obj_miss payload_begin(struct run *run, const struct spw_obj_step *step,
+					   uint64_t *reg)
+{
+	uint64_t at = run->at + step->off;
+
+	if (spw_unlikely(at > run->end))
+		return SPW_OBJ_MISS_cut;
+	reg[PLAN_REG_HEADER] = at - run->begin;
+	run->start = step->a ? run->begin : at;
+	reg[PLAN_REG_REST] = run->length = run->end - run->start;
+	return SPW_OBJ_MISS_none;
+}
+
+SPW_INLINE void key_per(const struct spw_obj_plan *plan, const struct spw_obj_step *step,
+			struct run *run, struct spw_obj_hit *hit, uint64_t *reg)
+{
+	uint64_t number = (sum_take(run) - plan->phase) & plan->number_mask;
+
+	hit->key = plan_divide(number, step->a, step->b, &hit->part);
+	reg[PLAN_REG_PART] = hit->part;
+}
+
+SPW_INLINE enum spw_obj_miss size_set(const struct spw_obj_plan *plan, struct run *run,
+				      struct spw_obj_hit *hit)
+{
+	uint64_t size = sum_take(run);
+
+	if (size > plan->object_bytes)
+		return SPW_OBJ_MISS_beyond;
+	hit->size = size;
+	hit->flags |= size ? SPW_OBJ_SIZE : 0u;
+	return SPW_OBJ_MISS_none;
+}
+
+/* The object's bytes, or this frame's statement of them, bound the piece; it is made of whole
+ * granules, but for the object's last. */
+SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, struct run *run,
+				       uint64_t skip, struct spw_obj_hit *hit)
+{
+	uint64_t limit = hit->flags & SPW_OBJ_SIZE ? hit->size : plan->object_bytes;
+	uint64_t pos = sum_take(run), len = run->length, off_pos, off_len;
+
+	if (len == 0)
+		return SPW_OBJ_MISS_none;
+	if (pos > limit || len > limit - pos)
+		return SPW_OBJ_MISS_beyond;
+	plan_divide(pos, plan->granule, plan->granule_inverse, &off_pos);
+	plan_divide(len, plan->granule, plan->granule_inverse, &off_len);
+	if (off_pos || (off_len && pos + len != limit))
+		return SPW_OBJ_MISS_beyond;
+	hit->piece[hit->piece_cnt].pos = pos;
+	hit->piece[hit->piece_cnt].skip = (uint32_t)skip;
+	hit->piece[hit->piece_cnt].len = (uint32_t)len;
+	hit->piece_cnt++;
+	return SPW_OBJ_MISS_none;
+}
+
+SPW_INLINE enum spw_obj_miss piece_inline(const struct spw_obj_plan *plan, struct run *run,
+					  const struct spw_obj_step *step, struct spw_obj_hit *hit)
+{
+	uint64_t skip = run->at + step->off;
+
+	if (skip > run->end || run->length > run->end - skip)
+		return SPW_OBJ_MISS_cut;
+	run->at = skip + run->length;
+	return piece_add(plan, run, skip, hit);
+}
+
+static enum spw_obj_miss pieces_spread(struct run *run, const struct spw_obj_step *step,
+				       struct spw_obj_hit *hit)
+{
+	uint64_t skip = run->at + step->off;
+
+	for (uint32_t i = 0; i < hit->piece_cnt; i++) {
+		hit->piece[i].skip = (uint32_t)skip;
+		skip += hit->piece[i].len;
+	}
+	return skip <= run->end ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_cut;
+}
+
+static enum spw_obj_miss sum_skip(struct run *run)
+{
+	uint64_t sum = sum_take(run);
+
+	if (run->at > run->end || sum > run->end - run->at)
+		return SPW_OBJ_MISS_cut;
+	run->at += sum;
+	return SPW_OBJ_MISS_none;
+}
+
+static enum spw_obj_miss end_bound(struct run *run)
+{
+	uint64_t sum = sum_take(run);
+
+	if (sum > run->end - run->begin)
+		return SPW_OBJ_MISS_cut;
+	run->end = run->begin + sum;
+	return SPW_OBJ_MISS_none;
+}
+
+SPW_INLINE enum spw_obj_miss piece_at_start(const struct spw_obj_plan *plan, struct run *run,
+					    struct spw_obj_hit *hit)
+{
+	if (run->length > run->end - run->start)
+		return SPW_OBJ_MISS_cut;
+	return piece_add(plan, run, run->start, hit);
+}
+
+/* ---- the steps ---- */
+
+SPW_INLINE bool value_load(const struct run *run, const struct spw_obj_step *step, uint64_t *reg)
+{
+	uint64_t w;
+
+	if (!field_load(run, step, &w))
+		return false;
+	if (step->op == PLAN_OP_load_little) /* the first `need` bytes of w, the other way round */
+		w = __builtin_bswap64(w) & (UINT64_MAX >> (64 - 8 * step->need));
+	reg[step->reg] = w >> step->shift & step->a;
+	return true;
+}
+
+static enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_step *step)
+{
+	uint64_t w;
+
+	if (!field_load(run, step, &w))
+		return SPW_OBJ_MISS_cut;
+	return (w >> step->shift & step->a) == step->b ? SPW_OBJ_MISS_none
+						       : SPW_OBJ_MISS_not_object;
+}
+
+/* How many steps are skipped. */
+SPW_INLINE uint32_t step_jump(const struct run *run, const struct spw_obj_step *step,
+			      const uint64_t *reg)
+{
+	bool holds;
+
+	if (step->op == PLAN_OP_unless_is)
+		holds = reg[step->reg] == step->b;
+	else if (step->op == PLAN_OP_unless_in)
+		holds = set_has(step->b, reg[step->reg]);
+	else
+		holds = run->end > run->at && run->end - run->at > step->a;
+	return holds ? 0 : step->off;
+}
+
+/* The steps that most formats do without, or that most frames meet once. */
+static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run *run,
+				    const struct spw_obj_step *step, uint64_t *reg,
+				    struct spw_obj_hit *hit)
+{
+	switch ((enum plan_op)step->op) {
+	case PLAN_OP_test_in:
+		return set_has(step->b, reg[step->reg]) ? SPW_OBJ_MISS_none
+							: SPW_OBJ_MISS_not_object;
+	case PLAN_OP_zero:
+		reg[step->reg] = 0;
+		return SPW_OBJ_MISS_none;
+	case PLAN_OP_ids:
+		return SPW_OBJ_MISS_none;
+	case PLAN_OP_skip_sum:
+		return sum_skip(run);
+	case PLAN_OP_bound:
+		return end_bound(run);
+	case PLAN_OP_items:
+		return items_search(run, step, reg);
+	case PLAN_OP_sub:
+		return sum_sub(run, step, reg[step->reg]) ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_beyond;
+	case PLAN_OP_add_ratio:
+		return sum_add_ratio(run, step, reg[step->reg]) ? SPW_OBJ_MISS_none
+								: SPW_OBJ_MISS_beyond;
+	case PLAN_OP_add_exact:
+		return sum_add_exact(run, step, reg[step->reg]) ? SPW_OBJ_MISS_none
+								: SPW_OBJ_MISS_beyond;
+	case PLAN_OP_size:
+		return size_set(plan, run, hit);
+	case PLAN_OP_piece_after:
+		return piece_add(plan, run, 0, hit);
+	case PLAN_OP_piece_inline:
+		return piece_inline(plan, run, step, hit);
+	case PLAN_OP_spread:
+		return pieces_spread(run, step, hit);
+	default:
+		return SPW_OBJ_MISS_beyond; /* refuse */
+	}
+}
+
+static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *run,
+				   struct spw_obj_hit *hit)
+{
+	const struct spw_obj_step *step = plan->step, *end = step + plan->step_cnt;
+	uint64_t reg[PLAN_REG_CNT];
+	enum spw_obj_miss miss = SPW_OBJ_MISS_none;
+
+	reg[PLAN_REG_ONE] = 1;
+	for (; step < end && miss == SPW_OBJ_MISS_none; step++) {
+		switch ((enum plan_op)step->op) {
+		case PLAN_OP_load:
+		case PLAN_OP_load_little:
+			if (!value_load(run, step, reg))
+				return SPW_OBJ_MISS_cut;
+			break;
+		case PLAN_OP_load_is:
+			miss = value_is(run, step);
+			break;
+		case PLAN_OP_test_is:
+			if (reg[step->reg] != step->b)
+				return SPW_OBJ_MISS_not_object;
+			break;
+		case PLAN_OP_unless_is:
+		case PLAN_OP_unless_in:
+		case PLAN_OP_unless_more:
+			step += step_jump(run, step, reg);
+			break;
+		case PLAN_OP_skip:
+			run->at += step->off;
+			break;
+		case PLAN_OP_add:
+			if (!sum_add(run, step, reg[step->reg]))
+				return SPW_OBJ_MISS_beyond;
+			break;
+		case PLAN_OP_key_cat:
+			hit->key = hit->key << step->off | reg[step->reg];
+			break;
+		case PLAN_OP_key_per:
+			key_per(plan, step, run, hit, reg);
+			break;
+		case PLAN_OP_end:
+			hit->flags |= SPW_OBJ_END;
+			break;
+		case PLAN_OP_info:
+			hit->flags |= SPW_OBJ_INFO;
+			return SPW_OBJ_MISS_none;
+		case PLAN_OP_payload:
+			miss = payload_begin(run, step, reg);
+			break;
+		case PLAN_OP_length:
+			run->length = sum_take(run);
+			break;
+		case PLAN_OP_piece:
+			miss = piece_at_start(plan, run, hit);
+			break;
+		default:
+			miss = step_other(plan, run, step, reg, hit);
+		}
+	}
+	return miss;
+}
+
+enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_t *frame,
+				   uint32_t len, struct spw_obj_hit *hit_out)
+{
+	struct run run = {.frame = frame, .len = len};
+	enum spw_obj_miss miss = header_begin(plan, &run);
+
+	if (spw_unlikely(miss != SPW_OBJ_MISS_none))
+		return miss;
+	run.at = run.begin;
+	hit_out->key = hit_out->part = hit_out->size = 0;
+	hit_out->flags = hit_out->piece_cnt = 0;
+	miss = steps_run(plan, &run, hit_out);
+	if (hit_out->piece_cnt == 0)
+		hit_out->flags |= SPW_OBJ_INFO;
+	return miss;
+}
+
+/* Of an object without bounds, so that the first frame's place does not matter. */
+void spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len)
+{
+	uint64_t object_bytes = plan->object_bytes, granule = plan->granule;
+	uint64_t inverse = plan->granule_inverse;
+	struct spw_obj_hit hit;
+
+	plan->object_bytes = UINT64_MAX;
+	plan->granule = 1;
+	plan->granule_inverse = plan_inverse(1);
+	plan->phase = 0;
+	if (spw_obj_plan_run(plan, frame, len, &hit) == SPW_OBJ_MISS_none)
+		plan->phase = hit.part;
+	plan->object_bytes = object_bytes;
+	plan->granule = granule;
+	plan->granule_inverse = inverse;
+}

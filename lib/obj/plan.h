@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Private to lib/obj: the steps of a plan. A run has an offset `at` into the frame, where fields
+ * are counted from; an accumulator `sum`, which every use empties; and registers, one for each
+ * field that anything needs, and those below.
+ *
+ *   begin ──fields, guards, skips──> at ──payload──> start ... end      number ──key_*──> key, part
+ *                                                                       length, piece ──> a piece
+ *
+ * Every step goes on to the next one, or skips some, or ends the run: there are no loops, so that
+ * step_cnt bounds the time of a run (`items` looks at PLAN_ITEM_MAX items at most).
+ */
+#ifndef OBJ_PLAN_H
+#define OBJ_PLAN_H
+
+#include "obj/spw_obj_plan.h"
+
+/* op, what it does. A field needs `need` bytes from at + off on, else the frame is cut. */
+#define PLAN_OP_LIST(X, P)                                                              \
+	X(P, load, "reg = (w >> shift) & a, w the 8 bytes at off, big-endian")          \
+	X(P, load_is, "the same field must be b, else not_object")                      \
+	X(P, load_little, "reg = (w >> shift) & a, w the `need` bytes at off, little")  \
+	X(P, test_is, "reg must be b, else not_object")                                 \
+	X(P, test_in, "bit reg of b must be set, else not_object")                      \
+	X(P, zero, "reg = 0")                                                           \
+	X(P, unless_is, "skips off steps unless reg is b")                              \
+	X(P, unless_in, "skips off steps unless bit reg of b is set")                   \
+	X(P, unless_more, "skips off steps unless bytes are left behind at + a")        \
+	X(P, skip, "at += off")                                                         \
+	X(P, skip_sum, "at += sum, at most to the end, else cut")                       \
+	X(P, items, "searches reg items at + off for the next step's ids; skips them")  \
+	X(P, ids, "nothing: its values are those of the step before it")                \
+	X(P, bound, "end = begin + sum, at most what it was, else cut")                 \
+	X(P, add, "sum += (reg - a) * b")                                               \
+	X(P, sub, "sum -= (reg - a) * b")                                               \
+	X(P, add_ratio, "sum += reg * b / 2^64, rounded; reg up to a, else beyond")     \
+	X(P, add_exact, "sum += reg / off * b, a the inverse of off; no remainder")     \
+	X(P, key_cat, "key = key << off | reg")                                         \
+	X(P, key_per, "key = number / a, part = number % a, number = sum - phase")      \
+	X(P, size, "size = sum, unless 0; larger than the object: beyond")              \
+	X(P, end, "flag END")                                                           \
+	X(P, info, "flag INFO; the run is over")                                        \
+	X(P, payload, "the payload starts at + off; header and rest; whole if a")       \
+	X(P, length, "length = sum")                                                    \
+	X(P, piece, "length bytes from start on belong at sum")                         \
+	X(P, piece_after, "the same; where they start is known at spread")              \
+	X(P, piece_inline, "length bytes at + off belong at sum; at moves behind them") \
+	X(P, spread, "pieces start one after the other from at + off on")               \
+	X(P, refuse, "beyond: more segments than a frame may have")
+
+enum plan_op { SPW_ENUM(PLAN_OP) };
+
+/* Registers that are no fields, before those that are. */
+enum plan_reg {
+	PLAN_REG_ONE,    /* 1 */
+	PLAN_REG_PART,   /* number % per */
+	PLAN_REG_HEADER, /* bytes of the header */
+	PLAN_REG_REST,   /* bytes from the header to the packet's end */
+	PLAN_REG_FIELD,  /* the first field */
+	PLAN_REG_CNT = PLAN_REG_FIELD + 32
+};
+
+#define PLAN_ITEM_MAX    32u /* items of a packet that are looked at */
+#define PLAN_ITEM_ID_MAX 8u  /* ids that are searched for */
+
+/* Purpose: what plan_divide multiplies by. d > 0. Pure. */
+SPW_INLINE uint64_t plan_inverse(uint64_t d)
+{
+	return UINT64_MAX / d;
+}
+
+/* Purpose: n / d without a division; *rest_out = n % d. inverse: plan_inverse(d). The product is
+ *          the quotient, or one less: n / d - n * inverse / 2^64 < 1. Pure. */
+SPW_INLINE uint64_t plan_divide(uint64_t n, uint64_t d, uint64_t inverse, uint64_t *rest_out)
+{
+	__extension__ typedef unsigned __int128 wide;
+	uint64_t q = (uint64_t)((wide)n * inverse >> 64), rest = n - q * d;
+
+	if (rest >= d) {
+		rest -= d;
+		q++;
+	}
+	*rest_out = rest;
+	return q;
+}
+
+#endif
