@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A frame's way: the plan reads where its payload belongs (plan.c), the window decides what becomes
+ * of it (window.c).
+ */
+#include "obj/window.h"
+
+enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t len,
+				uint64_t nic_ns, struct spw_move *move_out, uint32_t *cnt_out)
+{
+	static const uint8_t fate_of[] = {[SPW_OBJ_MISS_not_object] = SPW_OBJ_FATE_not_object,
+					  [SPW_OBJ_MISS_cut] = SPW_OBJ_FATE_cut,
+					  [SPW_OBJ_MISS_beyond] = SPW_OBJ_FATE_beyond};
+	enum spw_obj_miss miss = SPW_OBJ_MISS_beyond;
+	struct spw_obj_hit hit;
+
+	if (spw_unlikely(obj->unaligned)) {
+		spw_obj_plan_align(&obj->desc.plan, frame, len);
+		obj->unaligned = false;
+	}
+	if (spw_likely(len <= SPW_MOVE_LEN_MAX)) /* what a move can name */
+		miss = spw_obj_plan_run(&obj->desc.plan, frame, len, &hit);
+	if (spw_likely(miss == SPW_OBJ_MISS_none))
+		return obj_window_hit(obj, &hit, nic_ns, move_out, cnt_out);
+	*cnt_out = 0;
+	return window_count(obj, (enum spw_obj_fate)fate_of[miss]);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The begin of an object: a buffer for it, or none. Overload sheds whole objects here and nowhere
+ * else: while consumers hold all buffers, or while the executor is behind. A stream of priority 0
+ * begins no object while more than half of the executor's ring is in flight, one of priority 1 no
+ * object above three quarters, and so on, so that what has begun can be finished.
+ */
+#include <string.h>
+
+#include "obj/window.h"
+
+/* What is FREE is the owner's alone: consumers only take what is READY. */
+static uint32_t shed_find_free(struct spw_obj *obj)
+{
+	for (uint32_t i = 0; i < obj->buffer_cnt; i++) {
+		const uint32_t b = obj->buffer_at;
+		uint64_t state;
+
+		obj->buffer_at = b + 1 == obj->buffer_cnt ? 0 : b + 1;
+		state = spw_thr_load_acq(&obj->page->buffer[b].state); /* [OB2 acquire] */
+		if ((state & 0xff) == SPW_OBJ_FREE)
+			return b;
+	}
+	return OBJ_NO_BUFFER;
+}
+
+/* Takes back the oldest object that nobody has taken. */
+static uint32_t shed_take_back(struct spw_obj *obj)
+{
+	while (obj->unread != obj->head) {
+		const uint32_t b = obj->queue_own[obj->unread++ & obj->queue_mask];
+		uint64_t ready = spw_obj_state_word(obj->unread, SPW_OBJ_READY);
+
+		if (!spw_thr_cas(&obj->page->buffer[b].state, &ready,
+				 spw_obj_state_word(obj->unread, SPW_OBJ_FREE)))
+			continue;
+		obj_publish_taken_back(obj, b, obj->unread);
+		return b;
+	}
+	return OBJ_NO_BUFFER;
+}
+
+static uint32_t shed_find_buffer(struct spw_obj *obj, enum spw_obj_cause *cause_out)
+{
+	uint32_t b;
+
+	*cause_out = SPW_OBJ_CAUSE_executor;
+	if (obj->turn.busy > obj->busy_max)
+		return OBJ_NO_BUFFER;
+	*cause_out = SPW_OBJ_CAUSE_no_buffer;
+	b = shed_find_free(obj);
+	if (b == OBJ_NO_BUFFER && obj->desc.rule.policy == SPW_OBJ_POLICY_newest)
+		b = shed_take_back(obj);
+	return b;
+}
+
+static void shed_use_buffer(struct spw_obj *obj, struct obj_fill *f)
+{
+	struct spw_obj_buffer *buffer = &obj->page->buffer[f->buffer];
+	const uint64_t generation = spw_thr_load_rlx(&buffer->state) >> 8;
+
+	spw_thr_store_rlx(&buffer->state, spw_obj_state_word(generation, SPW_OBJ_FILLING));
+	f->claimed = obj->claimed + f->buffer * obj->claimed_words;
+	memset(f->claimed, 0, obj->claimed_words * sizeof(*f->claimed));
+	f->base = obj->region_offset + f->buffer * obj->stride;
+	f->whole_cnt = window_granule(obj, f->size);
+	spw_thr_count(&obj->count.opened, 1);
+}
+
+struct obj_fill *obj_shed_begin(struct spw_obj *obj, uint64_t id, uint64_t key)
+{
+	struct obj_fill *f = obj->free[--obj->free_cnt];
+	enum spw_obj_cause cause;
+
+	*f = (struct obj_fill){.key = key,
+			       .id = id,
+			       .size = obj->desc.plan.object_bytes,
+			       .left = obj->desc.plan.object_bytes,
+			       .due_tsc = obj->turn.now_tsc + obj->deadline_tsc,
+			       .receipt.open_tsc = obj->turn.now_tsc};
+	f->buffer = shed_find_buffer(obj, &cause);
+	f->receipt.id = obj->desc.plan.key_label ? key : id;
+	f->receipt.cause = cause;
+	if (f->buffer != OBJ_NO_BUFFER)
+		shed_use_buffer(obj, f);
+	obj->due_tsc = SPW_MIN(obj->due_tsc, f->due_tsc);
+	return f;
+}
