@@ -381,7 +381,9 @@ static int build_finish(struct desc_build *b, const struct desc_at *value)
 		if (strcmp(root_key[i].name, "type") == 0 && !value[i].node)
 			b->type = b->wire;
 	rc = desc_shape_finish(b);
-	return rc ? rc : desc_emit(b);
+	if (rc == 0)
+		rc = desc_emit(b);
+	return rc ? rc : desc_places_finish(b);
 }
 
 /* ---- documents ---- */

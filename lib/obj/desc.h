@@ -163,6 +163,18 @@ int desc_name_new(const struct desc_build *b, const struct desc_at *at, const ch
 int desc_sum_read(struct desc_build *b, const struct desc_at *at, struct desc_sum *sum_out);
 int desc_when_read(struct desc_build *b, const struct desc_at *at, struct desc_when *when_out);
 
+/* Purpose: the greatest common divisor. Pure. */
+SPW_INLINE uint64_t desc_divisor(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
 /* Purpose: the keys that make the header (desc_header.c). */
 int desc_header_read(struct desc_build *b, const struct desc_at *at);
 int desc_items_read(struct desc_build *b, const struct desc_at *at);
@@ -176,7 +188,7 @@ int desc_type_read(struct desc_build *b, const struct desc_at *at);
 int desc_shape_read(struct desc_build *b, const struct desc_at *at);
 int desc_strides_read(struct desc_build *b, const struct desc_at *at);
 int desc_shape_finish(struct desc_build *b);
-uint32_t desc_wire_bytes(const struct desc_build *b); /* of an element, or half of a complex one */
+int desc_places_finish(struct desc_build *b);
 
 /* Purpose: the plan of what was read. Errors: -EINVAL with the place. */
 int desc_emit(struct desc_build *b);

@@ -63,17 +63,6 @@ static void jumps_land(struct emit *e, const struct jumps *jumps)
 
 /* ---- sums ---- */
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-	while (b) {
-		uint64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
 /* p / q of 2^64, rounded up, so that v * p / q is rounded right for v below 2^63 / q. */
 static int ratio_emit(struct emit *e, const struct desc_sum *sum, const struct desc_term *term)
 {
@@ -107,7 +96,7 @@ static int exact_emit(struct emit *e, const struct desc_sum *sum, const struct d
 
 static int term_emit(struct emit *e, const struct desc_sum *sum, struct desc_term term)
 {
-	uint64_t divisor = common_divisor(term.times, term.over);
+	uint64_t divisor = desc_divisor(term.times, term.over);
 	struct spw_obj_step *step;
 
 	if (term.times == 0) /* a constant 0 */
@@ -433,81 +422,6 @@ static int payload_emit(struct emit *e)
 	return b->segments.most ? segments_emit(e) : piece_emit(e);
 }
 
-/* ---- what can never be whole ---- */
-
-/* The largest number that divides all places; 0: they are all 0. */
-static uint64_t place_granule(const struct desc_sum *place)
-{
-	uint64_t granule = 0;
-
-	for (uint32_t i = 0; i < place->cnt; i++) {
-		uint64_t divisor = common_divisor(place->term[i].times, place->term[i].over);
-
-		granule = common_divisor(granule, place->term[i].times / divisor);
-	}
-	return granule;
-}
-
-static int granule_choose(struct desc_build *b)
-{
-	struct spw_obj_plan *plan = &b->desc->plan;
-	uint64_t wire = desc_wire_bytes(b), granule = b->desc->rule.granule;
-
-	if (granule == 0) {
-		granule = place_granule(b->place.cnt ? &b->place : &b->segments.place);
-		granule = granule ? granule / common_divisor(granule, wire) * wire
-				  : plan->object_bytes;
-	}
-	if (granule % wire)
-		return desc_fail(&b->at,
-				 spw_err(EINVAL,
-					 "a granule of %llu bytes is not made of "
-					 "elements of %llu",
-					 (unsigned long long)granule, (unsigned long long)wire));
-	if (granule > plan->object_bytes)
-		return desc_fail(&b->at, spw_err(EINVAL,
-						 "a granule of %llu bytes is larger than "
-						 "the object of %llu",
-						 (unsigned long long)granule,
-						 (unsigned long long)plan->object_bytes));
-	b->desc->rule.granule = plan->granule = granule;
-	plan->granule_inverse = plan_inverse(granule);
-	return 0;
-}
-
-/* part * STEP: the places of an object follow each other, and are the object. */
-static int places_check(const struct desc_build *b)
-{
-	const struct desc_term *place = &b->place.term[0], *bytes = &b->bytes.term[0];
-	uint64_t per = b->per ? b->per : 1, total;
-	bool fixed = b->bytes.cnt == 1 && bytes->reg == PLAN_REG_ONE && bytes->over == 1;
-
-	if (b->place.cnt != 1 || place->reg != PLAN_REG_PART || place->minus || place->over != 1)
-		return 0;
-	if (fixed && bytes->times > place->times)
-		return desc_fail(&b->place.at,
-				 spw_err(EINVAL, "places %llu bytes apart overlap: bytes is %llu",
-					 (unsigned long long)place->times,
-					 (unsigned long long)bytes->times));
-	if (fixed && bytes->times < place->times)
-		return desc_fail(&b->place.at,
-				 spw_err(EINVAL,
-					 "places %llu bytes apart leave gaps: bytes is %llu, so no "
-					 "object would be complete",
-					 (unsigned long long)place->times,
-					 (unsigned long long)bytes->times));
-	if (__builtin_mul_overflow(per, place->times, &total) ||
-	    total - place->times >= b->desc->plan.object_bytes ||
-	    total < b->desc->plan.object_bytes)
-		return desc_fail(&b->place.at,
-				 spw_err(EINVAL,
-					 "%llu places of %llu bytes are not an object of %llu "
-					 "bytes (shape and wire)",
-					 (unsigned long long)per, (unsigned long long)place->times,
-					 (unsigned long long)b->desc->plan.object_bytes));
-	return 0;
-}
-
 int desc_emit(struct desc_build *b)
 {
 	struct emit e = {.b = b, .plan = &b->desc->plan};
@@ -524,7 +438,5 @@ int desc_emit(struct desc_build *b)
 					       "the plan has %u steps; %u is the limit: "
 					       "fewer fields, tests or segments",
 					       e.plan->step_cnt, SPW_OBJ_PLAN_STEP_MAX));
-	if (rc == 0)
-		rc = granule_choose(b);
-	return rc ? rc : places_check(b);
+	return rc;
 }

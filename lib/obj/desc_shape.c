@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What a consumer sees of an object: the type of its elements, on the wire and in memory, its
- * dimensions and strides; and with which conversion executors get from one to the other.
+ * dimensions and strides; with which conversion executors get from one to the other; and whether
+ * the places of frames can make an object whole.
  */
 #include <errno.h>
 #include <string.h>
@@ -192,7 +193,84 @@ int desc_shape_finish(struct desc_build *b)
 	return 0;
 }
 
-uint32_t desc_wire_bytes(const struct desc_build *b)
+/* ---- what can never be whole ---- */
+
+/* The largest number that divides all places; 0: they are all 0. */
+static uint64_t place_granule(const struct desc_sum *place)
 {
-	return desc_type[b->wire].part_bytes;
+	uint64_t granule = 0;
+
+	for (uint32_t i = 0; i < place->cnt; i++) {
+		uint64_t divisor = desc_divisor(place->term[i].times, place->term[i].over);
+
+		granule = desc_divisor(granule, place->term[i].times / divisor);
+	}
+	return granule;
+}
+
+static int granule_choose(struct desc_build *b)
+{
+	struct spw_obj_plan *plan = &b->desc->plan;
+	uint64_t wire = desc_type[b->wire].part_bytes, granule = b->desc->rule.granule;
+
+	if (granule == 0) {
+		granule = place_granule(b->place.cnt ? &b->place : &b->segments.place);
+		granule = granule ? granule / desc_divisor(granule, wire) * wire
+				  : plan->object_bytes;
+	}
+	if (granule % wire)
+		return desc_fail(&b->at,
+				 spw_err(EINVAL,
+					 "a granule of %llu bytes is not made of "
+					 "elements of %llu",
+					 (unsigned long long)granule, (unsigned long long)wire));
+	if (granule > plan->object_bytes)
+		return desc_fail(&b->at, spw_err(EINVAL,
+						 "a granule of %llu bytes is larger than "
+						 "the object of %llu",
+						 (unsigned long long)granule,
+						 (unsigned long long)plan->object_bytes));
+	b->desc->rule.granule = plan->granule = granule;
+	plan->granule_inverse = plan_inverse(granule);
+	return 0;
+}
+
+/* part * STEP: the places of an object follow each other, and are the object. */
+static int places_check(const struct desc_build *b)
+{
+	const struct desc_term *place = &b->place.term[0], *bytes = &b->bytes.term[0];
+	uint64_t per = b->per ? b->per : 1, total;
+	bool fixed = b->bytes.cnt == 1 && bytes->reg == PLAN_REG_ONE && bytes->over == 1;
+
+	if (b->place.cnt != 1 || place->reg != PLAN_REG_PART || place->minus || place->over != 1)
+		return 0;
+	if (fixed && bytes->times > place->times)
+		return desc_fail(&b->place.at,
+				 spw_err(EINVAL, "places %llu bytes apart overlap: bytes is %llu",
+					 (unsigned long long)place->times,
+					 (unsigned long long)bytes->times));
+	if (fixed && bytes->times < place->times)
+		return desc_fail(&b->place.at,
+				 spw_err(EINVAL,
+					 "places %llu bytes apart leave gaps: bytes is %llu, so no "
+					 "object would be complete",
+					 (unsigned long long)place->times,
+					 (unsigned long long)bytes->times));
+	if (__builtin_mul_overflow(per, place->times, &total) ||
+	    total - place->times >= b->desc->plan.object_bytes ||
+	    total < b->desc->plan.object_bytes)
+		return desc_fail(&b->place.at,
+				 spw_err(EINVAL,
+					 "%llu places of %llu bytes are not an object of %llu "
+					 "bytes (shape and wire)",
+					 (unsigned long long)per, (unsigned long long)place->times,
+					 (unsigned long long)b->desc->plan.object_bytes));
+	return 0;
+}
+
+int desc_places_finish(struct desc_build *b)
+{
+	int rc = granule_choose(b);
+
+	return rc ? rc : places_check(b);
 }

@@ -334,6 +334,11 @@ static enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_st
 						       : SPW_OBJ_MISS_not_object;
 }
 
+SPW_INLINE enum spw_obj_miss reg_is(const struct spw_obj_step *step, uint64_t value)
+{
+	return value == step->b ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
+}
+
 /* How many steps are skipped. */
 SPW_INLINE uint32_t step_jump(const struct run *run, const struct spw_obj_step *step,
 			      const uint64_t *reg)
@@ -409,8 +414,7 @@ static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *
 			miss = value_is(run, step);
 			break;
 		case PLAN_OP_test_is:
-			if (reg[step->reg] != step->b)
-				return SPW_OBJ_MISS_not_object;
+			miss = reg_is(step, reg[step->reg]);
 			break;
 		case PLAN_OP_unless_is:
 		case PLAN_OP_unless_in:
