@@ -140,6 +140,8 @@ struct spw_lanes {
 	void *scratch;
 	uint32_t bar;
 	void *state; /* the ring's block; NULL for a handler without a state */
+	/* where each memory region begins, [SPW_REGION_MAX], at this executor's address */
+	const uint64_t *region_base;
 };
 
 /* Purpose: the sum of v over all lanes, returned to every lane. Collective. */
@@ -587,7 +589,7 @@ uint32_t spw_handler_counter_top(const struct spw_handler_counter *counter, cons
 				     const struct spw_handler_env *env,                 \
 				     struct spw_tally *tally_out)                       \
 	{                                                                               \
-		struct spw_lanes lanes = {0, 1, NULL, 0, env->state};                   \
+		struct spw_lanes lanes = {0, 1, NULL, 0, env->state, env->region_base}; \
 		struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};                          \
                                                                                         \
 		for (uint32_t i = 0; i < cnt; i++) {                                    \

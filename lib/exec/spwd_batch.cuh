@@ -67,8 +67,12 @@ static __device__ __forceinline__ struct spw_lanes spwd_team(const struct spw_ke
 {
 	const uint32_t warps = workers / teams, team = warp / warps, lane = threadIdx.x & 31;
 
-	return {(warp - team * warps) * 32 + lane, warps * 32,
-		&cta->scratch[31 - __clz((int)teams)][team * warps], teams + team, ring.state};
+	return {(warp - team * warps) * 32 + lane,
+		warps * 32,
+		&cta->scratch[31 - __clz((int)teams)][team * warps],
+		teams + team,
+		ring.state,
+		ring.region_base};
 }
 
 /* A team's share of the batch: every teams-th frame. */
@@ -96,7 +100,8 @@ template <class Body>
 static __device__ __forceinline__ struct spw_tally spwd_share_warp(
 	const struct spw_kernel_ring &ring, struct spwd_slot *slot, uint32_t turn, uint32_t workers)
 {
-	const struct spw_lanes lanes = {threadIdx.x & 31, 32, NULL, 0, ring.state};
+	const struct spw_lanes lanes = {threadIdx.x & 31, 32, NULL, 0, ring.state,
+					ring.region_base};
 	struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};
 
 	for (uint32_t i = turn; i < slot->cnt; i += workers) {

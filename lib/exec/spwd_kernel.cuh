@@ -109,7 +109,7 @@ static __device__ __forceinline__ void spwd_self(const struct spw_kernel_ring &r
 						 struct spwd_cta *cta, uint64_t seq, uint64_t lo,
 						 uint64_t hi, uint64_t now)
 {
-	struct spw_lanes one = {threadIdx.x & 31, 32, NULL, 0, ring.state};
+	struct spw_lanes one = {threadIdx.x & 31, 32, NULL, 0, ring.state, ring.region_base};
 	struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};
 	struct spw_frame frame;
 

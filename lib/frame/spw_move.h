@@ -12,8 +12,7 @@
  *                          └─> frame[skip .. skip + len) ──op──> object memory at dst
  *
  *   dst  | op 8 | region 3 | 0 | offset 40 |         bytes from the region's start
- *   src  | fill 8 | 0 | skip 24 | len 24 |           len: bytes read (copy, convert) or written
- * (fill)
+ *   src  | fill 8 | 0 | skip 24 | len 24 |           len: bytes read; of fill: written
  *
  * Order: the owner writes moves with plain stores before it pushes the batch; the executor reads
  * them after it has acquired the descriptors (exec/spw_gring.h, G1), as it does the payload. A
@@ -60,6 +59,30 @@ struct spw_move {
 	uint64_t dst, src;
 } SPW_ALIGNED(16);
 SPW_ASSERT_SIZE(struct spw_move, 16);
+
+/* A number of each operation, in four bits. */
+#define SPW_MOVE_LOG2(n)                        ((n) > 4 ? 3ull : (n) > 2 ? 2ull : (n) > 1 ? 1ull : 0ull)
+#define SPW_MOVE_OP_READ(prefix, name, in, ...) | SPW_MOVE_LOG2(in) << 4 * SPW_MOVE_OP_##name
+#define SPW_MOVE_OP_WRITTEN(prefix, name, in, out, ...) \
+	| SPW_MOVE_LOG2(out) << 4 * SPW_MOVE_OP_##name
+
+/* Returns: the binary logarithm of the bytes that an element of the operation has where it is read,
+ *          0 for fill, and where it is written. Thread: any. */
+SPW_MOVE_HD SPW_INLINE uint32_t spw_move_in_log2(uint32_t op)
+{
+	return (uint32_t)((0ull SPW_MOVE_OP_LIST(SPW_MOVE_OP_READ, )) >> 4 * op) & 15;
+}
+SPW_MOVE_HD SPW_INLINE uint32_t spw_move_out_log2(uint32_t op)
+{
+	return (uint32_t)((0ull SPW_MOVE_OP_LIST(SPW_MOVE_OP_WRITTEN, )) >> 4 * op) & 15;
+}
+
+/* Returns: the bytes that a move of len bytes writes. Shape: len a multiple of the op's element.
+ * Thread:  any. */
+SPW_MOVE_HD SPW_INLINE uint64_t spw_move_written(uint32_t op, uint64_t len)
+{
+	return len << (spw_move_out_log2(op) - spw_move_in_log2(op));
+}
 
 /* Purpose: builds a move.
  * Shape:   op: enum spw_move_op; region below 8; offset below 2^40; skip, len below 2^24; len a

@@ -35,7 +35,9 @@ void rig_open(struct rig *rig, const struct suite *suite, const char *handler,
 	int rc;
 
 	*rig = (struct rig){.suite = suite};
-	assert_int_equal(spw_handler_open(handler, &rig->handler), 0);
+	rig->handler = conf.handler;
+	if (handler)
+		assert_int_equal(spw_handler_open(handler, &rig->handler), 0);
 	rig->region.host_va = suite->mem;
 	rig->region.dev_va = suite->mem_dev;
 	rig->region.bytes = suite->mem_bytes;
@@ -413,6 +415,10 @@ int suite_run(const struct suite *suite, const char *filter)
 		SUITE_TEST(teams_of_several_batches),
 		SUITE_FRAMES_TEST(state_counts_every_frame),
 		SUITE_FRAMES_TEST(rings_of_different_handlers),
+		SUITE_FRAMES_TEST(place_every_length_and_alignment),
+		SUITE_FRAMES_TEST(place_large_frames),
+		SUITE_FRAMES_TEST(place_neighbours),
+		SUITE_FRAMES_TEST(place_batches_in_flight),
 		SUITE_TEST(clock_pairs_agree),
 		SUITE_TEST(stamps_lie_between_push_and_reap),
 		SUITE_TEST(bad_conf_is_refused),

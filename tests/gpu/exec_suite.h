@@ -30,6 +30,7 @@ struct rig {
 	const struct suite *suite;
 };
 
+/* handler NULL: conf's. */
 void rig_open(struct rig *rig, const struct suite *suite, const char *handler,
 	      struct spw_exec_conf conf);
 void rig_close(struct rig *rig);
@@ -63,5 +64,10 @@ void suite_message_of_64_mb(void **state);
 /* exec_suite_state.c */
 void suite_state_counts_every_frame(void **state);
 void suite_rings_of_different_handlers(void **state);
+/* exec_suite_place.c */
+void suite_place_every_length_and_alignment(void **state);
+void suite_place_large_frames(void **state);
+void suite_place_neighbours(void **state);
+void suite_place_batches_in_flight(void **state);
 
 #endif

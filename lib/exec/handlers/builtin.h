@@ -7,9 +7,9 @@
 
 #include "exec/spw_handler.h"
 
-#define SPW_HANDLER_BUILTIN_CNT 5u
+#define SPW_HANDLER_BUILTIN_CNT 6u
 
-/* In the order of the table in handlers.c; the last is the litmus's. */
+/* In the order of the table in handlers.c; then place, then the litmus's. */
 struct spw_builtin_cuda {
 	struct spw_handler_cuda code[SPW_HANDLER_BUILTIN_CNT];
 };

@@ -21,6 +21,7 @@
 #include "exec/handlers/echo.h"
 #include "exec/handlers/litmus.h"
 #include "exec/handlers/null.h"
+#include "exec/handlers/place.h"
 #include "exec/handlers/state.h"
 #include "exec/handlers/sum.h"
 
@@ -30,6 +31,7 @@ SPW_HANDLER_BATCH(null)
 SPW_HANDLER_BATCH(sum)
 SPW_HANDLER_BATCH(crc32c)
 SPW_HANDLER_BATCH(echo)
+SPW_HANDLER_BATCH(place)
 SPW_HANDLER_BATCH(litmus)
 
 static const struct spw_handler builtin[] = {
@@ -42,7 +44,12 @@ static const struct spw_handler builtin[] = {
 const struct spw_handler spw_litmus_handler =
 	SPW_HANDLER_INIT(litmus, "checks the frames of the litmus", SPW_HANDLER_WRITES, NULL);
 
-_Static_assert(SPW_ARRAY_CNT(builtin) + 1 == SPW_HANDLER_BUILTIN_CNT,
+static const struct spw_handler_state place_state = {.bytes = sizeof(struct spw_place_state)};
+
+const struct spw_handler spw_place_handler = SPW_HANDLER_INIT_STATE(
+	place, "puts payload into objects", SPW_HANDLER_WRITES, NULL, &place_state);
+
+_Static_assert(SPW_ARRAY_CNT(builtin) + 2 == SPW_HANDLER_BUILTIN_CNT,
 	       "one of handlers.cu for each");
 
 /* Plug-ins that are open: copies, whose states are their own. lib NULL: a free place. */
@@ -57,14 +64,17 @@ const struct spw_handler *spw_handler_builtin(uint32_t i)
 	return i < SPW_ARRAY_CNT(builtin) ? &builtin[i] : NULL;
 }
 
-/* Device code of a plug-in is in the plug-in, that of the others in the CUDA module. */
+/* Device code of a plug-in is in the plug-in, that of the others in the CUDA module. Of place there
+ * are copies, each with a state of its own. */
 const struct spw_handler_cuda *spw_exec_device_code(const struct spw_handler *handler,
 						    const struct spw_cuda_module *module)
 {
 	size_t i = 0;
 
-	if (handler == &spw_litmus_handler)
+	if (handler->host == spw_batch_place)
 		return &module->builtin->code[SPW_ARRAY_CNT(builtin)];
+	if (handler == &spw_litmus_handler)
+		return &module->builtin->code[SPW_ARRAY_CNT(builtin) + 1];
 	while (i < SPW_ARRAY_CNT(builtin) && handler != &builtin[i])
 		i++;
 	return i < SPW_ARRAY_CNT(builtin) ? &module->builtin->code[i] : handler->cuda;
