@@ -70,7 +70,7 @@ static int mem_id_take(uint16_t *id_out)
 static int mem_alloc_host(const struct spw_mem_req *req, struct spw_region *region)
 {
 	struct mem_map map;
-	int rc = mem_map_host(req->bytes, req->numa_node, &map);
+	int rc = mem_map_host(req->bytes, req->numa_node, req->shared, &map);
 
 	if (rc)
 		return rc;
@@ -79,6 +79,7 @@ static int mem_alloc_host(const struct spw_mem_req *req, struct spw_region *regi
 	region->bytes = map.bytes;
 	region->page_bytes = map.page_bytes;
 	region->numa_node = map.numa_node;
+	region->memfd = map.fd;
 	return 0;
 }
 
@@ -113,7 +114,7 @@ static int mem_alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *
 		return rc;
 	rc = mem_cuda->register_host(region);
 	if (rc)
-		mem_unmap_host(region->host_va, region->bytes);
+		mem_unmap_host(region->host_va, region->bytes, region->memfd);
 	return rc;
 }
 
@@ -143,7 +144,7 @@ static void mem_log_region(const struct spw_region *region)
 /* A failure leaves nothing behind: the id is free again, and region_out stays zero. */
 int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_out)
 {
-	struct spw_region region = {.numa_node = -1};
+	struct spw_region region = {.numa_node = -1, .memfd = -1};
 	struct mem_gpu gpu;
 	int rc;
 
@@ -179,7 +180,7 @@ void spw_region_free(struct spw_region *region)
 	} else {
 		if (region->kind == SPW_MEM_CUDA_REG)
 			mem_cuda->unregister_host(region);
-		mem_unmap_host(region->host_va, region->bytes);
+		mem_unmap_host(region->host_va, region->bytes, region->memfd);
 	}
 	id_used[region->id] = false;
 	memset(region, 0, sizeof(*region));

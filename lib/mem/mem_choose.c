@@ -8,6 +8,7 @@
  *          integrated GPU                       cuda-host
  *          discrete, can register memory        cuda-reg
  *          discrete, cannot                     cuda-host
+ *          shared with other processes          cuda-reg: CUDA's own memory is its process's
  *
  * A kind that was asked for is taken or refused, never replaced.
  */
@@ -54,6 +55,11 @@ static enum spw_mem_kind mem_choose_auto(const struct spw_mem_req *req, const st
 	if (!gpu->usable) {
 		snprintf(why, WHY_BYTES, "there is no GPU (%.120s)", gpu->why_not);
 		return SPW_MEM_HOST;
+	}
+	if (req->shared) {
+		snprintf(why, WHY_BYTES, "other processes map it, and %s is to reach it",
+			 gpu->name);
+		return SPW_MEM_CUDA_REG;
 	}
 	if (gpu->integrated) {
 		snprintf(why, WHY_BYTES,
@@ -121,16 +127,31 @@ static int mem_check_host(const struct spw_mem_req *req, const struct mem_gpu *g
 		       gpu->host_register && !gpu->integrated ? "cuda-reg" : "cuda-host");
 }
 
+/* What another process maps is a memfd, which CUDA registers; its own memory cannot be one. */
+static int mem_check_shared(enum spw_mem_kind kind, const struct mem_gpu *gpu)
+{
+	if (kind == SPW_MEM_HOST || (kind == SPW_MEM_CUDA_REG && gpu->host_register))
+		return 0;
+	return spw_err(ENOTSUP, "memory kind %s cannot be shared with other processes%s: use %s",
+		       spw_mem_kind_name(kind),
+		       kind == SPW_MEM_CUDA_REG ? " (HOST_REGISTER_SUPPORTED 0)" : "",
+		       gpu->host_register ? "cuda-reg" : "a CPU executor");
+}
+
 /* Called before anything is allocated, so a kind that is refused has cost nothing. */
 int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, struct spw_region *region)
 {
+	int rc;
+
 	if ((unsigned)req->kind > SPW_MEM_GPU)
 		return spw_err(EINVAL, "memory kind %d is not known", (int)req->kind);
 	if (req->kind == SPW_MEM_AUTO) {
 		region->kind = mem_choose_auto(req, gpu, region->why);
-		return 0;
+		return req->shared ? mem_check_shared(region->kind, gpu) : 0;
 	}
 	region->kind = req->kind;
+	if (req->shared && (rc = mem_check_shared(req->kind, gpu)))
+		return rc;
 	region->flush = req->kind == SPW_MEM_GPU && !gpu->ordered && gpu->can_flush;
 	snprintf(region->why, WHY_BYTES, "it was asked for%s",
 		 region->flush ? ", and each batch is flushed" : "");

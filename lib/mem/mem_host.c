@@ -127,6 +127,48 @@ static uint8_t *host_map_huge(size_t bytes, size_t page)
 	return va == MAP_FAILED ? NULL : va;
 }
 
+/* Sealed, so that nobody who maps it makes it shorter: an access beyond its end raises SIGBUS. NULL
+ * with errno. */
+static uint8_t *host_map_shared(size_t bytes, size_t huge_bytes, int *fd_out)
+{
+	const unsigned int huge =
+		huge_bytes ? MFD_HUGETLB | spw_log2_floor64(huge_bytes) << MAP_HUGE_SHIFT_BITS : 0;
+	int fd = memfd_create("spinwire", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge), err;
+	void *va = MAP_FAILED;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		va = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (va != MAP_FAILED) {
+		*fd_out = fd;
+		return va;
+	}
+	err = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = err;
+	return NULL;
+}
+
+int spw_mem_share(size_t bytes, void **va_out, size_t *bytes_out, int *fd_out)
+{
+	const size_t whole = SPW_ALIGN_UP(bytes, (size_t)sysconf(_SC_PAGESIZE));
+	int rc = mem_check_room(whole);
+
+	if (rc)
+		return rc;
+	*va_out = host_map_shared(whole, 0, fd_out);
+	if (!*va_out)
+		return spw_err(errno, "%zu KiB of shared memory: %s", whole >> 10, strerror(errno));
+	*bytes_out = whole;
+	return 0;
+}
+
+void spw_mem_share_free(void *va, size_t bytes, int fd)
+{
+	mem_unmap_host(va, bytes, fd);
+}
+
 /* Aligned so that the kernel may use transparent hugepages. */
 static uint8_t *host_map_plain(size_t bytes)
 {
@@ -225,7 +267,7 @@ int mem_check_room(size_t bytes)
 
 /* Hugepages if a fitting size has enough free ones, else plain pages with advice that names the
  * remedy. */
-static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
+static int host_map_pages(size_t bytes, int numa_node, bool shared, struct mem_map *map)
 {
 	size_t page = host_huge_pick(bytes, numa_node);
 	int rc;
@@ -234,7 +276,8 @@ static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
 		map->bytes = SPW_ALIGN_UP(bytes, page);
 		map->page_bytes = page;
 		map->huge = true;
-		map->va = host_map_huge(map->bytes, page);
+		map->va = shared ? host_map_shared(map->bytes, page, &map->fd)
+				 : host_map_huge(map->bytes, page);
 		if (map->va)
 			return 0;
 	}
@@ -247,7 +290,7 @@ static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
 	rc = mem_check_room(map->bytes);
 	if (rc)
 		return rc;
-	map->va = host_map_plain(map->bytes);
+	map->va = shared ? host_map_shared(map->bytes, 0, &map->fd) : host_map_plain(map->bytes);
 	if (!map->va)
 		return spw_err(ENOMEM, "cannot map %zu MiB: %s", map->bytes >> 20, strerror(errno));
 	spw_advise("hugepages-none: no free hugepages for %zu MiB, plain pages are used (more TLB "
@@ -257,10 +300,10 @@ static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
 }
 
 /* A node that was asked for and not got is a warning: the data path works, but slower. */
-int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out)
+int mem_map_host(size_t bytes, int numa_node, bool shared, struct mem_map *map_out)
 {
-	struct mem_map map = {.numa_node = -1};
-	int rc = host_map_pages(bytes, numa_node, &map);
+	struct mem_map map = {.numa_node = -1, .fd = -1};
+	int rc = host_map_pages(bytes, numa_node, shared, &map);
 
 	if (rc)
 		return rc;
@@ -269,7 +312,7 @@ int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out)
 	madvise(map.va, map.bytes, MADV_DONTFORK);
 	rc = host_populate(&map);
 	if (rc) {
-		mem_unmap_host(map.va, map.bytes);
+		mem_unmap_host(map.va, map.bytes, map.fd);
 		return rc;
 	}
 	host_lock_pages(&map);
@@ -281,7 +324,9 @@ int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out)
 	return 0;
 }
 
-void mem_unmap_host(void *va, size_t bytes)
+void mem_unmap_host(void *va, size_t bytes, int fd)
 {
 	munmap(va, bytes);
+	if (fd >= 0)
+		close(fd);
 }

@@ -46,15 +46,16 @@ struct mem_map {
 	size_t page_bytes;
 	int numa_node; /* of the first page; -1 unknown */
 	bool huge;
+	int fd; /* its memfd; -1: it is private */
 };
 
 /* Purpose: maps hugepages if a fitting size has enough free ones, else plain pages with a warning;
- *   prefers the node, populates all pages, locks them as the limits allow.
+ *   prefers the node, populates all pages, locks them as the limits allow. shared: of a memfd.
  * Owner: the caller, until mem_unmap_host.
  * Errors: -ENOMEM, before any page is touched if the memory is known not to be there.
  */
-int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out);
-void mem_unmap_host(void *va, size_t bytes);
+int mem_map_host(size_t bytes, int numa_node, bool shared, struct mem_map *map_out);
+void mem_unmap_host(void *va, size_t bytes, int fd);
 
 /* Purpose: checks that `bytes` of plain pages are available (MemAvailable, or less in a cgroup).
  * Errors: -ENOMEM with both figures.

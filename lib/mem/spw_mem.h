@@ -38,6 +38,8 @@ struct spw_mem_req {
 	size_t bytes;         /* > 0; rounded up to whole pages */
 	int numa_node;        /* preferred; -1: any */
 	bool executor_is_gpu; /* a CUDA executor will read it */
+	/* Other processes may map it (spw_region.memfd): host, or cuda-reg for a GPU. */
+	bool shared;
 };
 
 struct spw_region {
@@ -49,6 +51,7 @@ struct spw_region {
 	uint16_t id;            /* 0 .. SPW_REGION_MAX - 1, unique in the process */
 	int numa_node;          /* of the pages; -1 unknown */
 	int dmabuf_fd;          /* SPW_MEM_GPU: a dma-buf of all of it; else meaningless */
+	int memfd;              /* of a shared one, sealed: its size stays as it is; else -1 */
 	bool flush;    /* SPW_MEM_GPU: what a NIC wrote must be flushed before a kernel reads it */
 	char why[160]; /* why this kind: one clause */
 };
@@ -66,6 +69,14 @@ int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_ou
  * Thread: setup, after all users have stopped.
  */
 void spw_region_free(struct spw_region *region);
+
+/* Purpose: zeroed memory of the CPU's that other processes may map: they open /proc/PID/fd/FD.
+ * Shape:   bytes: rounded up to whole pages, *bytes_out. Its size cannot be changed by anybody.
+ * Owner:   the caller, until spw_mem_share_free.
+ * Thread:  setup.
+ * Errors:  -ENOMEM, -errno of memfd_create(2). */
+int spw_mem_share(size_t bytes, void **va_out, size_t *bytes_out, int *fd_out);
+void spw_mem_share_free(void *va, size_t bytes, int fd);
 
 /* Purpose: the name of a kind ("auto", "host", "cuda-host", "cuda-reg", "gpu") and back.
  * Returns: name: static text, "?" for no kind.

@@ -56,6 +56,47 @@ static size_t kernel_page_bytes(const void *va)
 	return kib << 10;
 }
 
+/* Through /proc, as another process does; its size is nobody's to change. */
+static void shared_memory_is_mapped_elsewhere(void **state SPW_UNUSED)
+{
+	struct spw_mem_req req = request(SPW_MEM_AUTO, 3u << 20);
+	struct spw_region region;
+	char path[64];
+	uint8_t *other;
+	int fd;
+
+	req.shared = true;
+	assert_int_equal(spw_region_alloc(&req, &region), 0);
+	assert_int_equal(region.kind, SPW_MEM_HOST);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", region.memfd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	other = mmap(NULL, region.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(other, MAP_FAILED);
+	region.host_va[region.bytes - 1] = 7;
+	assert_int_equal(other[region.bytes - 1], 7);
+	assert_int_equal(ftruncate(fd, 4096), -1);
+	munmap(other, region.bytes);
+	close(fd);
+	fd = region.memfd;
+	spw_region_free(&region);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
+static void small_shared_memory(void **state SPW_UNUSED)
+{
+	size_t bytes;
+	void *va;
+	int fd;
+
+	assert_int_equal(spw_mem_share(5000, &va, &bytes, &fd), 0);
+	assert_true(bytes >= 5000 && bytes % 4096 == 0);
+	memset(va, 1, bytes);
+	assert_int_equal(ftruncate(fd, 1), -1);
+	spw_mem_share_free(va, bytes, fd);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
 static void host_memory_is_there_and_touched(void **state SPW_UNUSED)
 {
 	struct spw_mem_req req = request(SPW_MEM_HOST, (3 << 20) + 1);
@@ -188,6 +229,25 @@ struct choice {
 		.why_not = "no driver" \
 	}
 
+static void choices_check(const struct choice *table, size_t cnt, bool shared)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		struct spw_mem_req req = {.kind = table[i].asked,
+					  .bytes = 1,
+					  .executor_is_gpu = table[i].gpu_executor,
+					  .shared = shared};
+		struct spw_region r = {0};
+		int rc = mem_choose(&req, &table[i].gpu, &r);
+
+		assert_int_equal(rc, table[i].rc);
+		if (!rc)
+			assert_int_equal(r.kind, table[i].kind);
+		assert_int_equal(r.flush, !rc && strstr(r.why, "flushed") != NULL);
+		if (!strstr(rc ? spw_err_text() : r.why, table[i].says))
+			fail_msg("row %zu: the text is: %s", i, rc ? spw_err_text() : r.why);
+	}
+}
+
 static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 {
 	static const struct choice table[] = {
@@ -217,20 +277,20 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 		{H100, (enum spw_mem_kind)9, true, -EINVAL, 0, "not known"},
 	};
 
-	for (size_t i = 0; i < SPW_ARRAY_CNT(table); i++) {
-		struct spw_mem_req req = {.kind = table[i].asked,
-					  .bytes = 1,
-					  .executor_is_gpu = table[i].gpu_executor};
-		struct spw_region r = {0};
-		int rc = mem_choose(&req, &table[i].gpu, &r);
+	choices_check(table, SPW_ARRAY_CNT(table), false);
+}
 
-		assert_int_equal(rc, table[i].rc);
-		if (!rc)
-			assert_int_equal(r.kind, table[i].kind);
-		assert_int_equal(r.flush, !rc && strstr(r.why, "flushed") != NULL);
-		if (!strstr(rc ? spw_err_text() : r.why, table[i].says))
-			fail_msg("row %zu: the text is: %s", i, rc ? spw_err_text() : r.why);
-	}
+static void shared_memory_is_a_memfd(void **state SPW_UNUSED)
+{
+	static const struct choice table[] = {
+		{NONE, SPW_MEM_AUTO, false, 0, SPW_MEM_HOST, "on the CPU"},
+		{H100, SPW_MEM_AUTO, true, 0, SPW_MEM_CUDA_REG, "other processes"},
+		{GB10, SPW_MEM_AUTO, true, 0, SPW_MEM_CUDA_REG, "other processes"},
+		{OLD, SPW_MEM_AUTO, true, -ENOTSUP, 0, "use a CPU executor"},
+		{H100, SPW_MEM_GPU, true, -ENOTSUP, 0, "cannot be shared"},
+	};
+
+	choices_check(table, SPW_ARRAY_CNT(table), true);
 }
 
 /* ---- recorded machines, through lib/plat ---- */
@@ -353,11 +413,14 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest test[] = {
 		cmocka_unit_test_setup(host_memory_is_there_and_touched, set_up),
+		cmocka_unit_test_setup(shared_memory_is_mapped_elsewhere, set_up),
+		cmocka_unit_test_setup(small_shared_memory, set_up),
 		cmocka_unit_test_setup(the_node_is_reported, set_up),
 		cmocka_unit_test_setup(more_than_there_is_is_refused_at_once, set_up),
 		cmocka_unit_test_setup(ids_are_unique_and_reused, set_up),
 		cmocka_unit_test_setup(names_go_both_ways, set_up),
 		cmocka_unit_test_setup(every_machine_gets_its_kind, set_up),
+		cmocka_unit_test_setup(shared_memory_is_a_memfd, set_up),
 		cmocka_unit_test_setup(recorded_machines_get_their_kind, set_up),
 		cmocka_unit_test_setup(managed_memory_is_refused, set_up),
 		cmocka_unit_test_setup(this_machine_does_it_or_says_why, set_up),
