@@ -3,7 +3,7 @@
  *
  * The CUDA module, libspinwire-cuda.so: all code that calls CUDA, and all device code, so that
  * programs are the same with and without it. It is opened at run time, by the first part that has
- * found a GPU:
+ * found a GPU (spw_plat_gpu_open):
  *
  *   program, libspinwire-coll.so                libspinwire-cuda.so
  *     lib/exec   gpu.c ────── exec, builtin ──>   exec/cuda/

@@ -89,7 +89,7 @@ void mem_gpu_probe(struct mem_gpu *gpu_out)
 	const struct spw_cuda_module *module;
 	struct spw_plat_gpu gpu;
 
-	if (spw_plat_gpu_read(0, &gpu) == 0 && spw_cuda_open(&module) == 0) {
+	if (spw_plat_gpu_open(&gpu, &module) == 0) {
 		mem_cuda = module->mem;
 		mem_gpu_of(&gpu, gpu_out);
 		return;

@@ -460,11 +460,19 @@ void spw_plat_free(struct spw_plat *plat);
  */
 const struct spw_plat_core *spw_plat_core_by_cpu(const struct spw_plat *plat, uint32_t cpu);
 
-/* Purpose: what CUDA answers of one GPU alone, for lib/mem; its PCI address, NUMA node and what
- * NVML answers are not read. Cheap after the first call in a process. Thread: setup. Errors:
- * -ENODEV with the reason: no driver library, no such device.
+/* Purpose: what CUDA answers of one GPU alone; its PCI address, NUMA node and what NVML answers are
+ * not read. Cheap after the first call in a process. Thread: setup. Errors: -ENODEV with the
+ * reason: no driver library, no such device.
  */
 int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out);
+
+struct spw_cuda_module; /* cuda/spw_cuda.h */
+
+/* Purpose: the first GPU, read by spw_plat_gpu_read, and the CUDA module to use it with. Creates
+ * nothing on the GPU. Thread: setup. Errors: -ENODEV there is no GPU; -ENOTSUP it is older than
+ * what the module has code for, or those of spw_cuda_open; each with the reason.
+ */
+int spw_plat_gpu_open(struct spw_plat_gpu *gpu_out, const struct spw_cuda_module **module_out);
 
 /* Purpose: one counter of a network interface, now, by the name that ethtool -S prints.
  * Thread: any. Some 0.1 ms: all counters of the interface are read.

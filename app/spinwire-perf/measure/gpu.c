@@ -17,7 +17,7 @@ const char *perf_gpu_missing(void)
 	const struct spw_cuda_module *module;
 	struct spw_plat_gpu gpu;
 
-	if (!gpu_ops && (spw_plat_gpu_read(0, &gpu) < 0 || spw_cuda_open(&module) < 0))
+	if (!gpu_ops && spw_plat_gpu_open(&gpu, &module) < 0)
 		return spw_err_text();
 	if (!gpu_ops)
 		gpu_ops = module->perf;

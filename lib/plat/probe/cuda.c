@@ -7,8 +7,8 @@
  * cuda.h.
  *
  * plat.c calls plat_probe_cuda for a live tree; gpus.c reads the answers from the tree. A recorded
- * machine has them in its file, and no library is opened for it. lib/exec asks for one GPU by
- * spw_plat_gpu_read.
+ * machine has them in its file, and no library is opened for it. spw_plat_gpu_open asks for one GPU
+ * by spw_plat_gpu_read.
  */
 #include <dlfcn.h>
 #include <errno.h>
