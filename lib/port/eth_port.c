@@ -81,6 +81,11 @@ int port_eth_loop(struct port_eth *pe, uint16_t queue, uint8_t *head_out)
 	return rc ? rc : SPW_BURST_MAX;
 }
 
+void port_eth_loop_end(struct spw_port *port)
+{
+	rdma_loop_end(&port_eth_of(port)->loop);
+}
+
 /* Flow rules name a table of all WQs, so the port has one set of rules for all queues. */
 int port_eth_steer(struct port_eth *pe)
 {

@@ -60,6 +60,9 @@ int port_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t
 /* Purpose: spw_port_driver.loop, once the queues take frames. Thread: setup. */
 int port_eth_loop(struct port_eth *pe, uint16_t queue, uint8_t *head_out);
 
+/* Purpose: spw_port_driver.loop_end. Thread: setup. */
+void port_eth_loop_end(struct spw_port *port);
+
 /* Purpose: ends the litmus's loop, begins counting, and creates the flow rules.
  * Shape:   the queues take frames: rules come last.
  * Thread:  setup */

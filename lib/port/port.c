@@ -203,6 +203,12 @@ int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 	return port->driver->loop(port, queue, head_out);
 }
 
+void spw_port_loop_end(struct spw_port *port)
+{
+	if (port->driver->loop_end)
+		port->driver->loop_end(port);
+}
+
 int spw_port_start(struct spw_port *port)
 {
 	int rc = port_check_queues(port);

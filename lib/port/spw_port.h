@@ -205,6 +205,7 @@ struct spw_port_driver {
 			   const struct spw_port_queue_conf *conf);
 	int (*loop)(struct spw_port *port, uint16_t queue,
 		    uint8_t *head_out);                         /* NULL: it cannot send to itself */
+	void (*loop_end)(struct spw_port *port);                /* NULL: start does */
 	int (*raw_keep)(struct spw_port *port, uint16_t queue); /* NULL: it keeps none */
 	int (*sent_keep)(struct spw_port *port, uint16_t queue,
 			 const struct spw_port_sent **sent_out); /* NULL: it keeps none */
@@ -277,6 +278,12 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
  * Errors:  -ENOTSUP the port cannot send to itself (the text is one clause); others of the driver.
  */
 int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out);
+
+/* Purpose: nothing comes to the port's queues any more: another port of the same device would
+ *          receive what this one sends to itself, too.
+ * Order:   all slots are back; start, or another spw_port_loop, follows.
+ * Thread:  setup */
+void spw_port_loop_end(struct spw_port *port);
 
 /* Purpose: lets traffic in. After it the owners may run bursts.
  * Order:   after queue_setup of every queue.

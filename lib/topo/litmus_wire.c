@@ -380,6 +380,23 @@ static void litmus_wire_collect(struct wire_part *part)
 }
 
 /* Every slot is returned to the port in any case, since the run starts with them. */
+static int litmus_wire_run(struct wire_part *part)
+{
+	int rc = litmus_wire_probe(part);
+
+	part->l->out->nic[part->l->lane->conf.port] = true;
+	if (rc == -EAGAIN)
+		rc = litmus_wire_not_tested(part, "frames to itself do not come back");
+	else
+		rc = rc ? rc : litmus_wire_circulate(part);
+	if (rc == -EAGAIN)
+		rc = litmus_wire_not_tested(part, "a frame to itself was lost");
+	litmus_wire_collect(part);
+	return rc;
+}
+
+/* The loop ends with its lane: two ports may be of one device, whose frames to itself would come to
+ * both, and into the run. */
 int litmus_wire(struct litmus *l)
 {
 	struct wire_part part = {.l = l};
@@ -395,17 +412,9 @@ int litmus_wire(struct litmus *l)
 	if (rc < 0)
 		return rc == -ENOTSUP ? litmus_wire_not_tested(&part, spw_err_text()) : rc;
 	part.cnt = litmus_wire_slots_for(&part, rc);
-	if (!part.cnt)
-		return litmus_wire_not_tested(&part,
-					      "no slot is left for a frame of its own (--slots)");
-	l->out->nic[lane->conf.port] = true;
-	rc = litmus_wire_probe(&part);
-	if (rc == -EAGAIN)
-		rc = litmus_wire_not_tested(&part, "frames to itself do not come back");
-	else
-		rc = rc ? rc : litmus_wire_circulate(&part);
-	if (rc == -EAGAIN)
-		rc = litmus_wire_not_tested(&part, "a frame to itself was lost");
-	litmus_wire_collect(&part);
+	rc = part.cnt ? litmus_wire_run(&part)
+		      : litmus_wire_not_tested(&part, "no slot is left for a frame of its own "
+						      "(--slots)");
+	spw_port_loop_end(lane->port);
 	return rc;
 }

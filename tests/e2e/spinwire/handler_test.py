@@ -123,6 +123,35 @@ def test_each_port_its_own():
     equal(summary["executor"]["handler"], "syn, syn#1, sum", "names")
 
 
+def test_each_flow_its_own():
+    """Two ports of one device with flow keys of their own; nothing of the litmus of one comes to the other."""
+    spwtest.need_card()
+    place, cable = spwlab.Cores(), [os.path.join(spwlab.TOOLS, "with-softhca"), "--cable",
+                                    f"shm:{spwlab.prefix('flows')}"]
+    port = "mlx5:mlx5_0,mode=eth"
+    with Run(["--port", f"{port},ipv4=10.9.0.1", "--handler", "echo",
+              "--port", f"{port},ipv4=10.9.0.2", "--handler", SYN, "--executor", "inline"], under=cable,
+             lcores=f"0@{place.main},1@{place.receive},2@{place.receive}") as run:
+        run.wait_ready()
+        sent = {}
+        for last in (1, 2, 3):
+            done = subprocess.run([*cable, os.environ["SPINWIRE_GEN"],
+                                   *spwlab.eal(f"0@{place.main},1@{place.generator}", spwlab.prefix("flows")), "--",
+                                   "--port", port, "--dst-ip", f"10.9.0.{last}", "--rate", "1kpps", "--seconds",
+                                   "100ms"], capture_output=True, text=True, timeout=60, check=False)
+            found = re.search(r"sent (\d+) = echoed (\d+)", done.stdout)
+            check(found and int(found.group(1)), done.stdout + done.stderr)
+            sent[last] = int(found.group(1))
+            equal(int(found.group(2)), sent[last] if last == 1 else 0, f"echoed\n{done.stdout}")
+        run.end()
+        summary = run.finish()
+    balanced(summary, sent[1] + sent[2])
+    rows = {row["name"]: row for row in summary["handlers"]}
+    equal([rows["echo"]["ports"], rows["syn"]["ports"], rows["syn"]["counters"]["other"]],
+          [["mlx5_0"], ["mlx5_0#1"], sent[2]], "handlers")
+    equal(summary["ledger"]["echoed"], sent[1], "echoed")
+
+
 def test_live():
     """Telemetry and exporter while the run is on, on an executor's thread."""
     place = spwlab.Cores()

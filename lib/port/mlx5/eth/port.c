@@ -353,6 +353,7 @@ const struct spw_port_driver mlx5_eth_driver = {
 	.region_attach = port_eth_region_attach,
 	.queue_setup = mlx5_eth_queue_setup,
 	.loop = mlx5_eth_loop,
+	.loop_end = port_eth_loop_end,
 	.raw_keep = mlx5_eth_raw_keep,
 	.sent_keep = mlx5_eth_sent_keep,
 	.start = mlx5_eth_start,

@@ -265,6 +265,7 @@ const struct spw_port_driver verbs_eth_driver = {
 	.region_attach = port_eth_region_attach,
 	.queue_setup = verbs_eth_queue_setup,
 	.loop = verbs_eth_loop,
+	.loop_end = port_eth_loop_end,
 	.start = verbs_eth_start,
 	.stop = verbs_eth_stop,
 	.stat = verbs_eth_stat,
