@@ -7,7 +7,8 @@
  *   main        args; local: no address: starts both ends on two software devices; --ssh
  *   client      plan: the cases of a run, one after the other
  *   serve       the other end of each case
- *   control/    control, greet: one TCP connection between both; door: who may come in; child, sock
+ *   control/    control, greet, fields: one TCP connection between both; door: who may come in;
+ *               child, sock
  *   measure/    case_xfer: lane, pump, echo, queue, bytes, gpu, open_loop; case_egress: datagram;
  *               case_tcp: open_loop; pair: which rails face each other
  *   result/     judge, limit, reference, phy: what the figures mean; facts: what both machines

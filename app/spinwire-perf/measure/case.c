@@ -18,6 +18,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_text.h"
+#include "control/fields.h"
 #include "measure/coll.h"
 #include "time/spw_time.h"
 
@@ -135,24 +136,24 @@ int perf_case_parse(const json_t *json, struct perf_case *what_out)
 	return rc;
 }
 
-json_t *perf_flow_json(const struct perf_flow *flow)
-{
-	return json_pack("{s:I,s:I,s:I,s:I,s:I}", "messages", (json_int_t)flow->messages, "bytes",
-			 (json_int_t)flow->bytes, "ns", (json_int_t)flow->ns, "total",
-			 (json_int_t)flow->total, "cpu_ns", (json_int_t)flow->cpu_ns);
-}
-
 /* The counts of the other end become figures and loops' bounds, so they are limited to what JSON
  * can hold. */
+static const struct perf_field flow_field[] = {
+	PERF_FIELD_NUMBER("messages", struct perf_flow, messages, INT64_MAX),
+	PERF_FIELD_NUMBER("bytes", struct perf_flow, bytes, INT64_MAX),
+	PERF_FIELD_NUMBER("ns", struct perf_flow, ns, INT64_MAX),
+	PERF_FIELD_NUMBER("total", struct perf_flow, total, INT64_MAX),
+	PERF_FIELD_NUMBER("cpu_ns", struct perf_flow, cpu_ns, INT64_MAX),
+	{0}};
+
+json_t *perf_flow_json(const struct perf_flow *flow)
+{
+	return perf_fields_json(flow_field, flow);
+}
+
 int perf_flow_parse(const json_t *json, struct perf_flow *flow_out)
 {
-	int rc = perf_number(json, "messages", INT64_MAX, &flow_out->messages);
-
-	if (rc == 0 && (rc = perf_number(json, "bytes", INT64_MAX, &flow_out->bytes)) == 0 &&
-	    (rc = perf_number(json, "ns", INT64_MAX, &flow_out->ns)) == 0 &&
-	    (rc = perf_number(json, "total", INT64_MAX, &flow_out->total)) == 0)
-		rc = perf_number(json, "cpu_ns", INT64_MAX, &flow_out->cpu_ns);
-	return rc;
+	return perf_fields_parse(flow_field, json, flow_out);
 }
 
 /* Marks only become worse (enum perf_valid is in that order), so the first reason of the worst one

@@ -7,9 +7,10 @@
  *
  *    lib/plat ─► perf_facts_take ─► struct perf_end ─► perf_facts_json ─► ... ─► perf_facts_parse
  *
- * A fact that is unknown is 0 or "", and a limit that rests on it is unknown too. A new field is
- * written by the _json function and read by the _parse function of its struct; a number that is
- * missing there is an error, so perf_proto changes with it.
+ * A fact that is unknown is 0 or "", and a limit that rests on it is unknown too. A new field
+ * stands in the table of its struct, by which it is sent and read; a number that is missing there
+ * is an error, so perf_proto changes with it. Numbers up to INT32_MAX are far above every fact, and
+ * fit all the types that they are computed in.
  */
 #include "result/facts.h"
 
@@ -21,9 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app_text.h"
 #include "base/spw_err.h"
 #include "base/spw_text.h"
+#include "control/fields.h"
 #include "measure/gpu.h"
 
 /* A message needs two buffers at each end, and both ends may be one machine: half of what is
@@ -240,194 +241,68 @@ void perf_other_text(const struct spw_plat_rdma *dev, char *out, size_t bytes)
 
 /* ---- JSON ---- */
 
-/* Numbers that are unknown travel as 0, as they stand in the struct. */
-static json_t *facts_nics_json(const struct perf_end *end)
-{
-	json_t *list = json_array();
+/* What travels of each struct, in the order of the JSON report. */
+static const struct perf_field nic_field[] = {
+	PERF_FIELD_TEXT("rdma", struct perf_nic, rdma),
+	PERF_FIELD_TEXT("netdev", struct perf_nic, netdev),
+	PERF_FIELD_TEXT("pci", struct perf_nic, pci),
+	PERF_FIELD_TEXT("guid", struct perf_nic, guid),
+	PERF_FIELD_TEXT("ip", struct perf_nic, ip),
+	PERF_FIELD_NUMBER("prefix", struct perf_nic, prefix, 32),
+	PERF_FIELD_NUMBER("port", struct perf_nic, port, INT32_MAX),
+	PERF_FIELD_NUMBER("mtu", struct perf_nic, mtu, INT32_MAX),
+	PERF_FIELD_NUMBER("link_mbps", struct perf_nic, link_mbps, INT32_MAX),
+	PERF_FIELD_NUMBER("lanes", struct perf_nic, lanes, INT32_MAX),
+	PERF_FIELD_NUMBER("pcie_mtps", struct perf_nic, pcie_mtps, INT32_MAX),
+	PERF_FIELD_NUMBER("device", struct perf_nic, device, INT32_MAX),
+	PERF_FIELD_NUMBER("port_enforced_mbps", struct perf_nic, port_enforced_mbps, INT32_MAX),
+	PERF_FIELD_NUMBER("pcie_enforced_mbps", struct perf_nic, pcie_enforced_mbps, INT32_MAX),
+	PERF_FIELD_BOOL("up", struct perf_nic, up),
+	PERF_FIELD_BOOL("in_kernel", struct perf_nic, in_kernel),
+	{0}};
+static const struct perf_field other_field[] = {
+	PERF_FIELD_TEXT("rdma", struct spw_plat_rdma, rdma),
+	PERF_FIELD_TEXT("desc", struct spw_plat_rdma, desc),
+	PERF_FIELD_TEXT("netdev", struct spw_plat_rdma, netdev),
+	PERF_FIELD_BOOL("software", struct spw_plat_rdma, software),
+	{0}};
+static const struct perf_field bond_field[] = {
+	PERF_FIELD_TEXT("name", struct perf_bond, name),
+	PERF_FIELD_TEXT("ip", struct perf_bond, ip),
+	PERF_FIELD_TEXT("slaves", struct perf_bond, slaves),
+	PERF_FIELD_NUMBER("prefix", struct perf_bond, prefix, 32),
+	{0}};
+static const struct perf_field finding_field[] = {
+	PERF_FIELD_TEXT("id", struct perf_finding, code),
+	PERF_FIELD_TEXT("evidence", struct perf_finding, what),
+	PERF_FIELD_TEXT("mend", struct perf_finding, todo),
+	{0}};
+static const struct perf_field end_field[] = {
+	PERF_FIELD_TEXT("host", struct perf_end, host),
+	PERF_FIELD_TEXT("machine", struct perf_end, machine),
+	PERF_FIELD_TEXT("kernel", struct perf_end, kernel),
+	PERF_FIELD_TEXT("version", struct perf_end, version),
+	PERF_FIELD_TEXT("gpu", struct perf_end, gpu),
+	PERF_FIELD_TEXT("no_gpu", struct perf_end, no_gpu),
+	PERF_FIELD_BOOL("software", struct perf_end, software),
+	PERF_FIELD_NUMBER("cores", struct perf_end, cores, INT32_MAX),
+	PERF_FIELD_NUMBER("memory_max", struct perf_end, memory_max, INT64_MAX),
+	PERF_FIELD_LIST("nics", struct perf_end, nic, nic_field),
+	PERF_FIELD_LIST("other_rdma", struct perf_end, other, other_field),
+	PERF_FIELD_LIST("bonds", struct perf_end, bond, bond_field),
+	PERF_FIELD_LIST("findings", struct perf_end, finding, finding_field),
+	{0}};
 
-	for (uint32_t i = 0; i < end->nic_cnt; i++) {
-		const struct perf_nic *nic = &end->nic[i];
-
-		json_array_append_new(
-			list,
-			json_pack(
-				"{s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b}",
-				"rdma", nic->rdma, "netdev", nic->netdev, "pci", nic->pci, "guid",
-				nic->guid, "ip", nic->ip, "prefix", (int)nic->prefix, "port",
-				(int)nic->port, "mtu", (int)nic->mtu, "link_mbps",
-				(int)nic->link_mbps, "lanes", (int)nic->lanes, "pcie_mtps",
-				(int)nic->pcie_mtps, "device", (int)nic->device,
-				"port_enforced_mbps", (int)nic->port_enforced_mbps,
-				"pcie_enforced_mbps", (int)nic->pcie_enforced_mbps, "up", nic->up,
-				"in_kernel", nic->in_kernel));
-	}
-	return list;
-}
-
-static json_t *others_json(const struct perf_end *end)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < end->other_cnt; i++)
-		json_array_append_new(list, json_pack("{s:o,s:o,s:o,s:b}", "rdma",
-						      app_json_text(end->other[i].rdma), "desc",
-						      app_json_text(end->other[i].desc), "netdev",
-						      app_json_text(end->other[i].netdev),
-						      "software", end->other[i].software));
-	return list;
-}
-
-static json_t *bonds_json(const struct perf_end *end)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < end->bond_cnt; i++)
-		json_array_append_new(list, json_pack("{s:s,s:s,s:o,s:i}", "name",
-						      end->bond[i].name, "ip", end->bond[i].ip,
-						      "slaves", app_json_text(end->bond[i].slaves),
-						      "prefix", (int)end->bond[i].prefix));
-	return list;
-}
-
-/* The doctor's findings of this end: the client prints those of both. */
-static json_t *facts_findings_json(const struct perf_end *end)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < end->finding_cnt; i++)
-		json_array_append_new(list,
-				      json_pack("{s:s,s:o,s:o}", "id", end->finding[i].code,
-						"evidence", app_json_text(end->finding[i].what),
-						"mend", app_json_text(end->finding[i].todo)));
-	return list;
-}
-
-/* Texts pass app_json_text or facts_copy: a driver may report any bytes. */
 json_t *perf_facts_json(const struct perf_end *end)
 {
-	return json_pack("{s:o,s:o,s:o,s:s,s:o,s:s,s:b,s:i,s:I,s:o,s:o,s:o,s:o}", "host",
-			 app_json_text(end->host), "machine", app_json_text(end->machine), "kernel",
-			 app_json_text(end->kernel), "version", end->version, "gpu",
-			 app_json_text(end->gpu), "no_gpu", end->no_gpu, "software", end->software,
-			 "cores", (int)end->cores, "memory_max", (json_int_t)end->memory_max,
-			 "nics", facts_nics_json(end), "other_rdma", others_json(end), "bonds",
-			 bonds_json(end), "findings", facts_findings_json(end));
-}
-
-/* INT32_MAX is far above every fact, and fits all the types that they are computed in. */
-static int u32_take(const json_t *json, const char *name, uint32_t *out)
-{
-	uint64_t value;
-	int rc = perf_number(json, name, INT32_MAX, &value);
-
-	*out = rc ? 0 : (uint32_t)value;
-	return rc;
-}
-
-/* Numbers are bounded by u32_take, the prefix by what a shift can take. */
-static int nic_parse(const json_t *json, struct perf_nic *nic)
-{
-	const struct {
-		const char *name;
-		uint32_t *value;
-	} number[] = {{"prefix", &nic->prefix},
-		      {"port", &nic->port},
-		      {"mtu", &nic->mtu},
-		      {"link_mbps", &nic->link_mbps},
-		      {"lanes", &nic->lanes},
-		      {"pcie_mtps", &nic->pcie_mtps},
-		      {"device", &nic->device},
-		      {"port_enforced_mbps", &nic->port_enforced_mbps},
-		      {"pcie_enforced_mbps", &nic->pcie_enforced_mbps}};
-	int rc = 0;
-
-	perf_text(json, "rdma", nic->rdma, sizeof(nic->rdma));
-	perf_text(json, "netdev", nic->netdev, sizeof(nic->netdev));
-	perf_text(json, "pci", nic->pci, sizeof(nic->pci));
-	perf_text(json, "guid", nic->guid, sizeof(nic->guid));
-	perf_text(json, "ip", nic->ip, sizeof(nic->ip));
-	nic->up = json_is_true(json_object_get(json, "up"));
-	nic->in_kernel = json_is_true(json_object_get(json, "in_kernel"));
-	for (size_t i = 0; i < SPW_ARRAY_CNT(number) && rc == 0; i++)
-		rc = u32_take(json, number[i].name, number[i].value);
-	return rc ? rc : nic->prefix > 32 ? spw_err(EPROTO, "a prefix above 32") : 0;
-}
-
-/* Of each list what there is room for is taken. */
-static int nics_parse(const json_t *list, struct perf_end *end)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < json_array_size(list) && i < PERF_NIC_MAX && rc == 0; i++)
-		rc = nic_parse(json_array_get(list, i), &end->nic[end->nic_cnt++]);
-	return rc;
-}
-
-/* Texts alone: they are printed, and nothing is computed from them. */
-static void others_parse(const json_t *list, struct perf_end *end)
-{
-	for (size_t i = 0; i < json_array_size(list) && i < SPW_PLAT_RDMA_MAX; i++) {
-		const json_t *item = json_array_get(list, i);
-		struct spw_plat_rdma *dev = &end->other[end->other_cnt++];
-
-		perf_text(item, "rdma", dev->rdma, sizeof(dev->rdma));
-		perf_text(item, "desc", dev->desc, sizeof(dev->desc));
-		perf_text(item, "netdev", dev->netdev, sizeof(dev->netdev));
-		dev->software = json_is_true(json_object_get(item, "software"));
-	}
-}
-
-/* The prefix is cut, not refused: a wrong one pairs no bonds. */
-static int bonds_parse(const json_t *list, struct perf_end *end)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < json_array_size(list) && i < PERF_BOND_MAX && rc == 0; i++) {
-		const json_t *item = json_array_get(list, i);
-		struct perf_bond *bond = &end->bond[end->bond_cnt++];
-
-		perf_text(item, "name", bond->name, sizeof(bond->name));
-		perf_text(item, "ip", bond->ip, sizeof(bond->ip));
-		perf_text(item, "slaves", bond->slaves, sizeof(bond->slaves));
-		rc = u32_take(item, "prefix", &bond->prefix);
-		bond->prefix = SPW_MIN(bond->prefix, 32u);
-	}
-	return rc;
-}
-
-static void findings_parse(const json_t *list, struct perf_end *end)
-{
-	for (size_t i = 0; i < json_array_size(list) && i < PERF_FINDING_MAX; i++) {
-		const json_t *item = json_array_get(list, i);
-		struct perf_finding *finding = &end->finding[end->finding_cnt++];
-
-		perf_text(item, "id", finding->code, sizeof(finding->code));
-		perf_text(item, "evidence", finding->what, sizeof(finding->what));
-		perf_text(item, "mend", finding->todo, sizeof(finding->todo));
-	}
+	return perf_fields_json(end_field, end);
 }
 
 /* Lists that are absent are empty; a number that is absent or out of range refuses the whole. */
 int perf_facts_parse(const json_t *json, struct perf_end *end_out)
 {
-	int rc;
-
 	memset(end_out, 0, sizeof(*end_out));
-	perf_text(json, "host", end_out->host, sizeof(end_out->host));
-	perf_text(json, "machine", end_out->machine, sizeof(end_out->machine));
-	perf_text(json, "kernel", end_out->kernel, sizeof(end_out->kernel));
-	perf_text(json, "version", end_out->version, sizeof(end_out->version));
-	perf_text(json, "gpu", end_out->gpu, sizeof(end_out->gpu));
-	perf_text(json, "no_gpu", end_out->no_gpu, sizeof(end_out->no_gpu));
-	end_out->software = json_is_true(json_object_get(json, "software"));
-	rc = u32_take(json, "cores", &end_out->cores);
-	if (rc == 0)
-		rc = perf_number(json, "memory_max", INT64_MAX, &end_out->memory_max);
-	rc = rc ? rc : nics_parse(json_object_get(json, "nics"), end_out);
-	rc = rc ? rc : bonds_parse(json_object_get(json, "bonds"), end_out);
-	others_parse(json_object_get(json, "other_rdma"), end_out);
-	findings_parse(json_object_get(json, "findings"), end_out);
-	return rc;
+	return perf_fields_parse(end_field, json, end_out);
 }
 
 /* ---- PCIe ---- */
