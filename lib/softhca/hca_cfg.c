@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Parses the options of tools/with-softhca: one function for each option, in a table at the end.
+ * Parses the options of tools/with-softhca by the table at the end: a row says where a number or a
+ * text goes, or has a function.
  * Called when the library is loaded, and by softhca-check, which reports a wrong option before the
  * program starts. Message: the option, its value, and what it takes.
  *
@@ -10,7 +11,7 @@
  *
  * What to know before changing it: options are applied in their order, and a later one overwrites
  * an earlier one. So --as, which sets the functions of its card, comes before --name or --mac. A
- * new option is a function, a row of `opts`, a field of struct hca_cfg, and its lines in
+ * new option is a row of `opts`, a field of struct hca_cfg, and its lines in
  * tools/with-softhca and docs/060. Nothing is opened here.
  */
 #include "softhca/hca_cfg.h"
@@ -18,6 +19,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +63,9 @@ static int cfg_text(const char *opt, const char *val, char *dst, size_t bytes)
 }
 
 /* ---- devices ---- */
+
+/* One value of an option that has one for each device. */
+typedef int dev_set_fn(struct hca_dev_cfg *d, const char *opt, const char *val);
 
 /* Defaults: two functions on each PCI bus, as on a card with two ports. */
 static void cfg_plain_dev(struct hca_cfg *cfg, uint32_t i)
@@ -125,8 +130,7 @@ static int opt_as(struct hca_cfg *cfg, const char *opt, const char *val)
 
 /* One value for each device, separated by commas. More values than devices add devices; fewer leave
  * the rest unchanged. */
-static int cfg_each_dev(struct hca_cfg *cfg, const char *opt, const char *val,
-			int (*one)(struct hca_dev_cfg *d, const char *opt, const char *val))
+static int cfg_each_dev(struct hca_cfg *cfg, const char *opt, const char *val, dev_set_fn *one)
 {
 	char buf[VALUE_BYTES], *save = NULL;
 	uint32_t i = 0;
@@ -197,31 +201,6 @@ static int dev_set_pci(struct hca_dev_cfg *d, const char *opt, const char *val)
 	return 0;
 }
 
-static int opt_name(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_each_dev(cfg, opt, val, dev_set_name);
-}
-
-static int opt_netdev(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_each_dev(cfg, opt, val, dev_set_netdev);
-}
-
-static int opt_mac(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_each_dev(cfg, opt, val, dev_set_mac);
-}
-
-static int opt_ip(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_each_dev(cfg, opt, val, dev_set_ip);
-}
-
-static int opt_pci(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_each_dev(cfg, opt, val, dev_set_pci);
-}
-
 /* ---- the port ---- */
 
 /* Also the values of --fault link-speed=. HCA_SPEEDS is the same list as a text. */
@@ -279,23 +258,6 @@ static int opt_rate(struct hca_cfg *cfg, const char *opt, const char *val)
 	return 0;
 }
 
-/* The largest IP packet, as of a network interface: without the Ethernet header. */
-static int opt_mtu(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	uint64_t v;
-	int rc = cfg_uint(opt, val, 576, 9600, &v);
-
-	if (!rc)
-		cfg->mtu_bytes = (uint32_t)v;
-	return rc;
-}
-
-/* Of the faults; the adversary has a seed of its own. */
-static int opt_seed(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_uint(opt, val, 0, UINT64_MAX, &cfg->seed);
-}
-
 #define CABLES                                                                                \
 	"shm:NAME, afpacket:INTERFACE or unix:MINE,PEER, or several of them with + between, " \
 	"one for each port"
@@ -310,24 +272,6 @@ static int opt_cable(struct hca_cfg *cfg, const char *opt, const char *val)
 			return cfg_bad(opt, val, CABLES);
 	}
 	return cfg_text(opt, val, cfg->cable, sizeof(cfg->cable));
-}
-
-/* Only stored: inject/fault.c parses the words when a device is attached, and softhca-check before
- * the program starts. */
-static int opt_fault(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_text(opt, val, cfg->fault, sizeof(cfg->fault));
-}
-
-/* Paths of the control socket and the trace: opened when a device is attached. */
-static int opt_control(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_text(opt, val, cfg->control, sizeof(cfg->control));
-}
-
-static int opt_trace(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_text(opt, val, cfg->trace, sizeof(cfg->trace));
 }
 
 /* Either word may be missing. The range is tested so that "nan" fails it. */
@@ -378,11 +322,6 @@ static int opt_accept(struct hca_cfg *cfg, const char *opt, const char *val)
 	return cfg_bad(opt, val, "own, multicast or all");
 }
 
-static int opt_trail(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	return cfg_text(opt, val, cfg->trail, sizeof(cfg->trail));
-}
-
 static int opt_trail_every(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t v;
@@ -400,56 +339,67 @@ static int opt_trap(struct hca_cfg *cfg, const char *opt, const char *val)
 	return cfg->trap_blueflame ? 0 : cfg_bad(opt, val, "blueflame");
 }
 
-/* Whether the process may use that CPU is found out when the thread starts (nic/run/thread.c). */
-static int opt_nic_cpu(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	uint64_t v;
-	int rc = cfg_uint(opt, val, 0, CPU_SETSIZE - 1, &v);
-
-	if (!rc)
-		cfg->nic_cpu = (int32_t)v;
-	return rc;
-}
-
-static int opt_nic_threads(struct hca_cfg *cfg, const char *opt, const char *val)
-{
-	uint64_t v;
-	int rc = cfg_uint(opt, val, 1, HCA_NIC_THREADS_MAX, &v);
-
-	if (!rc)
-		cfg->nic_threads = (uint32_t)v;
-	return rc;
-}
-
+/* A row has a function, or one that is called for each device, or where its number or text goes. */
+#define FIELD(name) \
+	.at = offsetof(struct hca_cfg, name), .bytes = sizeof(((struct hca_cfg *)NULL)->name)
 static const struct {
 	const char *name;
 	int (*fn)(struct hca_cfg *cfg, const char *opt, const char *val);
+	dev_set_fn *dev;
+	size_t at, bytes;
+	uint64_t min, max; /* of a number; max 0: it is a text */
 } opts[] = {
-	{"as", opt_as},
-	{"devices", opt_devices},
-	{"name", opt_name},
-	{"netdev", opt_netdev},
-	{"mac", opt_mac},
-	{"ip", opt_ip},
-	{"pci", opt_pci},
-	{"speed", opt_speed},
-	{"mtu", opt_mtu},
-	{"cable", opt_cable},
-	{"fault", opt_fault},
-	{"seed", opt_seed},
-	{"control", opt_control},
-	{"trace", opt_trace},
-	{"clock", opt_clock},
-	{"cqe-layout", opt_cqe_layout},
-	{"nic-cpu", opt_nic_cpu},
-	{"trap", opt_trap},
-	{"accept", opt_accept},
-	{"adversary", opt_adversary},
-	{"rate", opt_rate},
-	{"trail", opt_trail},
-	{"trail-every", opt_trail_every},
-	{"nic-threads", opt_nic_threads},
+	{"as", .fn = opt_as},
+	{"devices", .fn = opt_devices},
+	{"name", .dev = dev_set_name},
+	{"netdev", .dev = dev_set_netdev},
+	{"mac", .dev = dev_set_mac},
+	{"ip", .dev = dev_set_ip},
+	{"pci", .dev = dev_set_pci},
+	{"speed", .fn = opt_speed},
+	/* the largest IP packet, as of a network interface: without the Ethernet header */
+	{"mtu", FIELD(mtu_bytes), .min = 576, .max = 9600},
+	{"cable", .fn = opt_cable},
+	/* inject/fault.c parses it when a device is attached, softhca-check before the start */
+	{"fault", FIELD(fault)},
+	/* of the faults; the adversary has a seed of its own */
+	{"seed", FIELD(seed), .min = 0, .max = UINT64_MAX},
+	/* paths, opened when a device is attached */
+	{"control", FIELD(control)},
+	{"trace", FIELD(trace)},
+	{"trail", FIELD(trail)},
+	{"trail-every", .fn = opt_trail_every},
+	{"clock", .fn = opt_clock},
+	{"cqe-layout", .fn = opt_cqe_layout},
+	/* whether the process may use it is found out when the thread starts (nic/run/thread.c) */
+	{"nic-cpu", FIELD(nic_cpu), .min = 0, .max = CPU_SETSIZE - 1},
+	{"nic-threads", FIELD(nic_threads), .min = 1, .max = HCA_NIC_THREADS_MAX},
+	{"trap", .fn = opt_trap},
+	{"accept", .fn = opt_accept},
+	{"adversary", .fn = opt_adversary},
+	{"rate", .fn = opt_rate},
 };
+
+/* Numbers are of 4 bytes or of 8. */
+static int cfg_set_row(struct hca_cfg *cfg, uint32_t row, const char *opt, const char *val)
+{
+	char *field = (char *)cfg + opts[row].at;
+	uint32_t small;
+	uint64_t v;
+	int rc;
+
+	if (opts[row].fn)
+		return opts[row].fn(cfg, opt, val);
+	if (opts[row].dev)
+		return cfg_each_dev(cfg, opt, val, opts[row].dev);
+	if (!opts[row].max)
+		return cfg_text(opt, val, field, opts[row].bytes);
+	if ((rc = cfg_uint(opt, val, opts[row].min, opts[row].max, &v)) < 0)
+		return rc;
+	small = (uint32_t)v;
+	memcpy(field, opts[row].bytes == sizeof(v) ? (void *)&v : &small, opts[row].bytes);
+	return 0;
+}
 
 /* text is "NAME=VALUE", the copy of hca_cfg_parse, and is cut in two. */
 static int cfg_set_option(struct hca_cfg *cfg, char *text)
@@ -461,7 +411,7 @@ static int cfg_set_option(struct hca_cfg *cfg, char *text)
 	*val++ = 0;
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(opts); i++)
 		if (strcmp(opts[i].name, text) == 0)
-			return opts[i].fn(cfg, text, val);
+			return cfg_set_row(cfg, i, text, val);
 	return spw_err(EINVAL, "--%s: there is no such option", text);
 }
 
