@@ -10,7 +10,6 @@
  * machine has them in its file, and no library is opened for it. spw_plat_gpu_open asks for one GPU
  * by spw_plat_gpu_read.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,16 +17,19 @@
 #include "base/spw_err.h"
 #include "cuda/spw_cuda.h"
 #include "plat/plat_impl.h"
+#include "plat/probe/library.h"
+
+#define CUDA_FUNCTIONS(X)                                             \
+	X(init, cuInit, (unsigned int flags))                         \
+	X(driver_version, cuDriverGetVersion, (int *version))         \
+	X(device_cnt, cuDeviceGetCount, (int *cnt))                   \
+	X(device, cuDeviceGet, (int *device, int ordinal))            \
+	X(name, cuDeviceGetName, (char *name, int bytes, int device)) \
+	X(mem, cuDeviceTotalMem_v2, (size_t * bytes, int device))     \
+	X(attr, cuDeviceGetAttribute, (int *value, int attr, int device))
 
 struct cuda {
-	void *lib;
-	int (*init)(unsigned int flags);
-	int (*driver_version)(int *version);
-	int (*device_cnt)(int *cnt);
-	int (*device)(int *device, int ordinal);
-	int (*name)(char *name, int bytes, int device);
-	int (*mem)(size_t *bytes, int device);
-	int (*attr)(int *value, int attr, int device);
+	CUDA_FUNCTIONS(PLAT_LIBRARY_MEMBER)
 };
 
 #define ATTR_ID(prefix, name, id)   id,
@@ -41,38 +43,14 @@ const char *spw_plat_gpu_attr_name(enum spw_plat_gpu_attr attr)
 	return attr_name[attr];
 }
 
-/* The library is never closed: unloading a driver that may have started threads is not safe. */
-static int probe_cuda_open(const char *path, struct cuda *cuda)
+static int probe_cuda_open(const char *path, struct cuda *of)
 {
-	const struct {
-		const char *symbol;
-		void *at;
-	} wanted[] = {
-		{"cuInit", &cuda->init},
-		{"cuDriverGetVersion", &cuda->driver_version},
-		{"cuDeviceGetCount", &cuda->device_cnt},
-		{"cuDeviceGet", &cuda->device},
-		{"cuDeviceGetName", &cuda->name},
-		{"cuDeviceTotalMem_v2", &cuda->mem},
-		{"cuDeviceGetAttribute", &cuda->attr},
-	};
-	int rc;
+	const struct plat_symbol wanted[] = {CUDA_FUNCTIONS(PLAT_LIBRARY_SYMBOL)};
+	int rc = plat_library_open(path, "CUDA driver", wanted, SPW_ARRAY_CNT(wanted));
 
-	cuda->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!cuda->lib)
-		return spw_err(
-			ENODEV,
-			"no CUDA driver library (%s); install the NVIDIA driver to use a GPU",
-			path);
-	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wanted); i++) {
-		void *symbol = dlsym(cuda->lib, wanted[i].symbol);
-
-		if (!symbol)
-			return spw_err(ENODEV, "%s has no %s; it is not a CUDA driver library",
-				       path, wanted[i].symbol);
-		memcpy(wanted[i].at, &symbol, sizeof(symbol));
-	}
-	rc = cuda->init(0);
+	if (rc)
+		return rc;
+	rc = of->init(0);
 	if (rc)
 		return spw_err(ENODEV,
 			       "the CUDA driver does not start (cuInit: error %d); no usable GPU",

@@ -10,13 +10,13 @@
  * Rates in MB/s (a copy within the memory reads and writes: both count), -1 unknown. Source of
  * names and numbers: CUDA driver API, cuda.h.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "plat/plat_impl.h"
+#include "plat/probe/library.h"
 
 #define COPY_BYTES  (64ull << 20)
 #define HOST_COPIES 16u
@@ -29,54 +29,34 @@
 #define ATTR_MEM_BITS   37
 #define ATTR_PCI_DOMAIN 50
 
+/* No CUDA is needed to build this: the names are those of the driver library's ABI. */
+#define LOAD_FUNCTIONS(X)                                                               \
+	X(init, cuInit, (unsigned int flags))                                           \
+	X(device_cnt, cuDeviceGetCount, (int *cnt))                                     \
+	X(device, cuDeviceGet, (int *device, int ordinal))                              \
+	X(attr, cuDeviceGetAttribute, (int *value, int attr, int device))               \
+	X(retain, cuDevicePrimaryCtxRetain, (void **ctx, int device))                   \
+	X(release, cuDevicePrimaryCtxRelease_v2, (int device))                          \
+	X(use, cuCtxSetCurrent, (void *ctx))                                            \
+	X(alloc, cuMemAlloc_v2, (unsigned long long *ptr, size_t bytes))                \
+	X(free, cuMemFree_v2, (unsigned long long ptr))                                 \
+	X(host_alloc, cuMemHostAlloc, (void **ptr, size_t bytes, unsigned int flags))   \
+	X(host_free, cuMemFreeHost, (void *ptr))                                        \
+	X(copy, cuMemcpyAsync,                                                          \
+	  (unsigned long long to, unsigned long long from, size_t bytes, void *stream)) \
+	X(wait, cuCtxSynchronize, (void))
+
 struct load {
-	int (*init)(unsigned int flags);
-	int (*device_cnt)(int *cnt);
-	int (*device)(int *device, int ordinal);
-	int (*attr)(int *value, int attr, int device);
-	int (*retain)(void **ctx, int device);
-	int (*release)(int device);
-	int (*use)(void *ctx);
-	int (*alloc)(unsigned long long *ptr, size_t bytes);
-	int (*free)(unsigned long long ptr);
-	int (*host_alloc)(void **ptr, size_t bytes, unsigned int flags);
-	int (*host_free)(void *ptr);
-	int (*copy)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
-	int (*wait)(void);
+	LOAD_FUNCTIONS(PLAT_LIBRARY_MEMBER)
 	const char *nvml;
 };
 
-/* No CUDA is needed to build this: the names are those of the driver library's ABI. */
-static bool probe_load_open(const char *path, struct load *l)
+static bool probe_load_open(const char *path, struct load *of)
 {
-	const struct {
-		const char *symbol;
-		void *at;
-	} wanted[] = {
-		{"cuInit", &l->init},
-		{"cuDeviceGetCount", &l->device_cnt},
-		{"cuDeviceGet", &l->device},
-		{"cuDeviceGetAttribute", &l->attr},
-		{"cuDevicePrimaryCtxRetain", &l->retain},
-		{"cuDevicePrimaryCtxRelease_v2", &l->release},
-		{"cuCtxSetCurrent", &l->use},
-		{"cuMemAlloc_v2", &l->alloc},
-		{"cuMemFree_v2", &l->free},
-		{"cuMemHostAlloc", &l->host_alloc},
-		{"cuMemFreeHost", &l->host_free},
-		{"cuMemcpyAsync", &l->copy},
-		{"cuCtxSynchronize", &l->wait},
-	};
-	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	const struct plat_symbol wanted[] = {LOAD_FUNCTIONS(PLAT_LIBRARY_SYMBOL)};
 
-	for (uint32_t i = 0; lib && i < SPW_ARRAY_CNT(wanted); i++) {
-		void *symbol = dlsym(lib, wanted[i].symbol);
-
-		if (!symbol)
-			return false;
-		memcpy(wanted[i].at, &symbol, sizeof(symbol));
-	}
-	return lib && l->init(0) == 0;
+	return plat_library_open(path, "CUDA driver", wanted, SPW_ARRAY_CNT(wanted)) == 0 &&
+	       of->init(0) == 0;
 }
 
 static double load_now_s(void)

@@ -11,11 +11,11 @@
  * plat.c calls plat_probe_nvml for a live tree, and load.c while a GPU is under load; gpus.c reads
  * the answers.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "plat/plat_impl.h"
+#include "plat/probe/library.h"
 
 #define NVML_CLOCK_SM       1
 #define NVML_CLOCK_MEM      2
@@ -30,53 +30,33 @@ struct nvml_pci {
 	char room[NVML_PCI_INFO_BYTES - 68];
 };
 
+#define NVML_FUNCTIONS(X)                                                                    \
+	X(init, nvmlInit_v2, (void))                                                         \
+	X(cnt, nvmlDeviceGetCount_v2, (unsigned int *cnt))                                   \
+	X(handle, nvmlDeviceGetHandleByIndex_v2, (unsigned int idx, void **device))          \
+	X(pci, nvmlDeviceGetPciInfo_v3, (void *device, struct nvml_pci *pci))                \
+	X(clock, nvmlDeviceGetClockInfo, (void *device, int kind, unsigned int *mhz))        \
+	X(clock_max, nvmlDeviceGetMaxClockInfo, (void *device, int kind, unsigned int *mhz)) \
+	X(throttle, nvmlDeviceGetCurrentClocksThrottleReasons,                               \
+	  (void *device, unsigned long long *bits))                                          \
+	X(temperature, nvmlDeviceGetTemperature,                                             \
+	  (void *device, int sensor, unsigned int *celsius))                                 \
+	X(power, nvmlDeviceGetPowerUsage, (void *device, unsigned int *mw))                  \
+	X(width, nvmlDeviceGetCurrPcieLinkWidth, (void *device, unsigned int *lanes))        \
+	X(width_max, nvmlDeviceGetMaxPcieLinkWidth, (void *device, unsigned int *lanes))
+
 struct nvml {
-	void *lib;
-	int (*init)(void);
-	int (*cnt)(unsigned int *cnt);
-	int (*handle)(unsigned int idx, void **device);
-	int (*pci)(void *device, struct nvml_pci *pci);
-	int (*clock)(void *device, int kind, unsigned int *mhz);
-	int (*clock_max)(void *device, int kind, unsigned int *mhz);
-	int (*throttle)(void *device, unsigned long long *bits);
-	int (*temperature)(void *device, int sensor, unsigned int *celsius);
-	int (*power)(void *device, unsigned int *mw);
-	int (*width)(void *device, unsigned int *lanes);
-	int (*width_max)(void *device, unsigned int *lanes);
+	NVML_FUNCTIONS(PLAT_LIBRARY_MEMBER)
 	const char *(*error)(int rc);
 };
 
-/* The library stays loaded, as CUDA's does (cuda.c). memcpy: ISO C has no cast from an object
- * pointer to a function pointer. */
-static bool probe_nvml_open(const char *path, struct nvml *nvml)
+static bool probe_nvml_open(const char *path, struct nvml *of)
 {
-	const struct {
-		const char *symbol;
-		void *at;
-	} wanted[] = {
-		{"nvmlInit_v2", &nvml->init},
-		{"nvmlDeviceGetCount_v2", &nvml->cnt},
-		{"nvmlDeviceGetHandleByIndex_v2", &nvml->handle},
-		{"nvmlDeviceGetPciInfo_v3", &nvml->pci},
-		{"nvmlDeviceGetClockInfo", &nvml->clock},
-		{"nvmlDeviceGetMaxClockInfo", &nvml->clock_max},
-		{"nvmlDeviceGetCurrentClocksThrottleReasons", &nvml->throttle},
-		{"nvmlDeviceGetTemperature", &nvml->temperature},
-		{"nvmlDeviceGetPowerUsage", &nvml->power},
-		{"nvmlDeviceGetCurrPcieLinkWidth", &nvml->width},
-		{"nvmlDeviceGetMaxPcieLinkWidth", &nvml->width_max},
-		{"nvmlErrorString", &nvml->error},
-	};
+	const struct plat_symbol wanted[] = {
+		NVML_FUNCTIONS(PLAT_LIBRARY_SYMBOL){"nvmlErrorString", &of->error}};
 
-	nvml->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	for (uint32_t i = 0; nvml->lib && i < SPW_ARRAY_CNT(wanted); i++) {
-		void *symbol = dlsym(nvml->lib, wanted[i].symbol);
-
-		if (!symbol)
-			return false;
-		memcpy(wanted[i].at, &symbol, sizeof(symbol));
-	}
-	return nvml->lib && nvml->init() == 0;
+	return plat_library_open(path, "NVML", wanted, SPW_ARRAY_CNT(wanted)) == 0 &&
+	       of->init() == 0;
 }
 
 struct gpu_put {
