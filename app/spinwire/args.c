@@ -55,25 +55,13 @@ static int explain_refuse(void *unused SPW_UNUSED, const char *text SPW_UNUSED)
 }
 
 static const struct spw_opt own_table[] = {
-	{.name = "full",
-	 .section = "run",
-	 .offset = offsetof(struct spw_conf, run.full),
-	 .bytes = sizeof(bool),
-	 .kind = SPW_OPT_FLAG,
-	 .help = "print every table of the result; without it ten lines"},
+	{SPW_OPT_FIELD(struct spw_conf, run.full), .section = "run", .name = "full",
+	 .kind = SPW_OPT_FLAG, .help = "print every table of the result; without it ten lines"},
 	SPW_OPT_VERBOSITY(struct spw_conf, run.verbosity, "run"),
-	{.name = "replay",
-	 .section = "replay",
-	 .kind = SPW_OPT_OWN,
-	 .set = replay_refuse,
-	 .value = "FILE",
+	{SPW_OPT_SETTER(replay_refuse, "FILE"), .section = "replay", .name = "replay",
 	 .help = "run a recording again, with neither EAL, NIC nor GPU; takes --handler, --json "
 		 "and --explain"},
-	{.name = "explain",
-	 .section = "replay",
-	 .kind = SPW_OPT_OWN,
-	 .set = explain_refuse,
-	 .value = "FLOW:NUMBER",
+	{SPW_OPT_SETTER(explain_refuse, "FLOW:NUMBER"), .section = "replay", .name = "explain",
 	 .help = "print where one frame of the recording spent its time"},
 };
 

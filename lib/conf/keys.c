@@ -76,13 +76,11 @@ int conf_cores_add(void *field, const char *text)
 
 /* Where a value goes: the section's name is the key's first part in the file, offset and bytes name
  * the field. The kind fixes what is written there (lib/opt). */
-#define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
-#define PORT_FIELD(field)  .section = CONF_PORTS, FIELD(struct spw_conf_port, field)
-#define EXEC_FIELD(field)  .section = "executor", FIELD(struct spw_conf, executor.field)
-#define MEM_FIELD(field)   .section = "memory", FIELD(struct spw_conf, memory.field)
-#define CORES_KIND \
-	.kind = SPW_OPT_OWN, .set = conf_cores_add, .range = SPW_OPT_CORES_RANGE, .value = "CORES"
-#define RUN_FIELD(field) .section = "run", FIELD(struct spw_conf, run.field)
+#define PORT_FIELD(field) .section = CONF_PORTS, SPW_OPT_FIELD(struct spw_conf_port, field)
+#define EXEC_FIELD(field) .section = "executor", SPW_OPT_FIELD(struct spw_conf, executor.field)
+#define MEM_FIELD(field)  .section = "memory", SPW_OPT_FIELD(struct spw_conf, memory.field)
+#define CORES_KIND        SPW_OPT_SETTER(conf_cores_add, "CORES"), .range = SPW_OPT_CORES_RANGE
+#define RUN_FIELD(field)  .section = "run", SPW_OPT_FIELD(struct spw_conf, run.field)
 
 const struct spw_opt conf_table[] = {
 	{PORT_FIELD(spec_text), .key = "spec", .name = "port", .value = "SPEC",
@@ -128,11 +126,12 @@ const struct spw_opt conf_table[] = {
 	 .min = 64, .max = SPW_DESC_LEN_MAX, .demands = SPW_OPT_MULTIPLE_64, .dflt = "2KiB",
 	 .help = "room for a frame in a slot, the driver's headroom aside"},
 
-	{FIELD(struct spw_conf, file), .section = "run", .name = "config", .value = "FILE",
+	{SPW_OPT_FIELD(struct spw_conf, file), .section = "run", .name = "config", .value = "FILE",
 	 .kind = SPW_OPT_TEXT, .min = 1, .max = 511, .dflt = "",
 	 .help = "read a YAML file with these keys first; options override it"},
-	{FIELD(struct spw_conf, check), .section = "run", .name = "check", .kind = SPW_OPT_FLAG,
-	 .dflt = "", .help = "read options and file, say whether they are good, and start nothing"},
+	{SPW_OPT_FIELD(struct spw_conf, check), .section = "run", .name = "check",
+	 .kind = SPW_OPT_FLAG, .dflt = "",
+	 .help = "read options and file, say whether they are good, and start nothing"},
 	{RUN_FIELD(seconds_ns), .key = "seconds", .name = "seconds", .kind = SPW_OPT_TIME,
 	 .max = 366 * 86400 * SECOND, .bare_unit = SECOND, .dflt = "0",
 	 .help = "stop after so long; 0: on SIGINT or SIGTERM"},

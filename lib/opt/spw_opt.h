@@ -69,19 +69,26 @@ struct spw_opt_verbosity {
 	bool quiet, verbose;
 };
 
+/* Parts of a row. A row begins with the first or second: where its value goes, a member of the
+ * structure that the table is of; or who takes it. */
+#define SPW_OPT_FIELD(type, member) \
+	.offset = offsetof(type, member), .bytes = sizeof(((type *)0)->member)
+#define SPW_OPT_SETTER(setter, what) .kind = SPW_OPT_OWN, .set = setter, .value = what
+#define SPW_OPT_FILE                 .kind = SPW_OPT_STRING, .value = "FILE"
+
 /* Both entries of a table, for a member of that struct. heading: their section, or NULL. */
-#define SPW_OPT_VERBOSITY(type, member, heading)                                                 \
-	{.name = "quiet",                                                                        \
-	 .letter = 'q',                                                                          \
-	 .section = heading,                                                                     \
-	 .offset = offsetof(type, member.quiet),                                                 \
-	 .bytes = sizeof(bool),                                                                  \
-	 .kind = SPW_OPT_FLAG,                                                                   \
-	 .help = "no result: print warnings, errors and what other options ask for"},            \
-	{                                                                                        \
-		.name = "verbose", .letter = 'v', .section = heading,                            \
-		.offset = offsetof(type, member.verbose), .bytes = sizeof(bool),                 \
-		.kind = SPW_OPT_FLAG, .help = "log what was chosen and why, EAL's lines, advice" \
+#define SPW_OPT_VERBOSITY(type, member, heading)                                      \
+	{SPW_OPT_FIELD(type, member.quiet),                                           \
+	 .name = "quiet",                                                             \
+	 .letter = 'q',                                                               \
+	 .section = heading,                                                          \
+	 .kind = SPW_OPT_FLAG,                                                        \
+	 .help = "no result: print warnings, errors and what other options ask for"}, \
+	{                                                                             \
+		SPW_OPT_FIELD(type, member.verbose),                                  \
+			.name = "verbose", .letter = 'v', .section = heading,         \
+			.kind = SPW_OPT_FLAG,                                         \
+			.help = "log what was chosen and why, EAL's lines, advice"    \
 	}
 
 /* ---- values ---- */
