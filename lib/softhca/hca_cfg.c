@@ -258,19 +258,13 @@ static int opt_rate(struct hca_cfg *cfg, const char *opt, const char *val)
 	return 0;
 }
 
-#define CABLES                                                                                \
-	"shm:NAME, afpacket:INTERFACE or unix:MINE,PEER, or several of them with + between, " \
-	"one for each port"
+#define CABLES "shm:NAME, afpacket:INTERFACE or unix:MINE,PEER; several, one for each port: A+B"
 
 /* One for all ports, or one each: A+B. */
 static int opt_cable(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	for (const char *at = val; at; at = strchr(at, '+')) {
-		at += *at == '+';
-		if (strncmp(at, "shm:", 4) && strncmp(at, "afpacket:", 9) &&
-		    strncmp(at, "unix:", 5))
-			return cfg_bad(opt, val, CABLES);
-	}
+	if (!hca_cfg_cable_known(val))
+		return cfg_bad(opt, val, CABLES);
 	return cfg_text(opt, val, cfg->cable, sizeof(cfg->cable));
 }
 
@@ -339,6 +333,12 @@ static int opt_trap(struct hca_cfg *cfg, const char *opt, const char *val)
 	return cfg->trap_blueflame ? 0 : cfg_bad(opt, val, "blueflame");
 }
 
+/* From with-softhca alone: its number, and its process, lest that number was given away again. */
+static int opt_machine(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return hca_cfg_machine(val, &cfg->machine) ? 0 : cfg_bad(opt, val, "NUMBER,PID");
+}
+
 /* A row has a function, or one that is called for each device, or where its number or text goes. */
 #define FIELD(name) \
 	.at = offsetof(struct hca_cfg, name), .bytes = sizeof(((struct hca_cfg *)NULL)->name)
@@ -378,6 +378,7 @@ static const struct {
 	{"accept", .fn = opt_accept},
 	{"adversary", .fn = opt_adversary},
 	{"rate", .fn = opt_rate},
+	{"machine", .fn = opt_machine},
 };
 
 /* Numbers are of 4 bytes or of 8. */

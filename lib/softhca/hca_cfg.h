@@ -11,10 +11,11 @@
 #include "softhca/hca_adversary.h"
 #include "softhca/hca_card.h"
 
-#define HCA_DEV_MAX    8u
-#define HCA_GID_CNT    4u /* link-local v1, v2; IPv4-mapped v1, v2 */
-#define HCA_NAME_BYTES 32u
-#define HCA_TEXT_BYTES 256u
+#define HCA_DEV_MAX     8u
+#define HCA_MACHINE_MAX 8190u
+#define HCA_GID_CNT     4u /* link-local v1, v2; IPv4-mapped v1, v2 */
+#define HCA_NAME_BYTES  32u
+#define HCA_TEXT_BYTES  256u
 
 /* What a port lets in beside frames to its own MAC and broadcast (nic/eth/l2.c). */
 enum hca_accept { HCA_ACCEPT_BY_CARD, HCA_ACCEPT_OWN, HCA_ACCEPT_MULTICAST, HCA_ACCEPT_ALL };
@@ -48,6 +49,9 @@ struct hca_cfg {
 	bool rate_no_pause; /* what PCIe does not take is lost; its sender is not paused */
 	/* Largest IP packet, 576 .. 9600. The port reports the largest IB MTU that fits into it. */
 	uint32_t mtu_bytes;
+	/* Whose card it is: of all processes below one with-softhca, which are on one machine; 0:
+	 * of this process alone. The sum with a device's index is the cable_id.func of its end. */
+	uint64_t machine;
 	uint64_t seed; /* of all random faults */
 	/* shm:NAME | afpacket:IFACE | unix:MINE,PEER; several with + between: hca_cfg_cable */
 	char cable[HCA_TEXT_BYTES];
@@ -78,6 +82,12 @@ bool hca_cfg_speed(const char *text, uint32_t *mbps_out);
  * Errors:  -EINVAL with a text that names the option and what it takes; -ENOMEM.
  * Thread:  any. */
 int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out);
+
+/* Purpose: the machine of NUMBER,PID. Returns: false: it is none. Thread: any. */
+bool hca_cfg_machine(const char *text, uint64_t *machine_out);
+
+/* Purpose: are these cables (cable_open), with + between? Thread: any. */
+bool hca_cfg_cable_known(const char *cables);
 
 /* Purpose: the cable of a physical port: of N cables, port p is on the one numbered p % N.
  * Shape:   cable_out: HCA_TEXT_BYTES.

@@ -4,13 +4,16 @@
  * A cable carries whole Ethernet frames (without FCS) between NICs, and to anything else that
  * speaks Ethernet. Each device has one end. The NIC thread alone sends and receives, in bursts:
  *
- *   p = cable_tx_reserve(c, dmac, len);   NULL: no room now; try again in the next round
+ *   p = cable_tx_reserve(c, dmac, dqpn, len);   NULL: no room now; try again in the next round
  *   ... write len bytes at p ...
- *   cable_tx_commit(c, flags);            one reservation at a time
- *   cable_tx_flush(c);                    once per round: now the peer gets the frames
+ *   cable_tx_commit(c, flags);                  one reservation at a time
+ *   cable_tx_flush(c);                          once per round: now the peer gets the frames
  *
  *   n = cable_rx_burst(c, frames, max);   frames are lent until
  *   cable_rx_release(c, k);               the first k are consumed; the next burst repeats the rest
+ *
+ * dqpn: the QP that a RoCE frame is for, which finds the process where several have this MAC; 0: a
+ * frame without one.
  *
  * Three kinds: shared memory (shm*.c, fast), AF_PACKET (afpacket.c, any netdev), AF_UNIX datagrams
  * (unix.c, a VM); the last two share sock.c.
@@ -47,6 +50,9 @@ struct cable_id { /* filled in by open where the caller left 0 */
 	uint8_t mac[6];
 	uint8_t ip[4];
 	uint32_t port; /* 0..255: the QPN's bits 16..23 */
+	/* The function of a card that several processes use; 0: of no other. shm: ends of one
+	 * function share its addresses, which are made from the low 16 bits. */
+	uint64_t func;
 };
 
 struct cable_stat {          /* written by the NIC thread */
@@ -57,7 +63,7 @@ struct cable_stat {          /* written by the NIC thread */
 
 struct cable;
 struct cable_ops {
-	uint8_t *(*tx_reserve)(struct cable *c, const uint8_t *dmac, uint32_t len);
+	uint8_t *(*tx_reserve)(struct cable *c, const uint8_t *dmac, uint32_t dqpn, uint32_t len);
 	void (*tx_commit)(struct cable *c, uint32_t flags);
 	void (*tx_flush)(struct cable *c);
 	uint32_t (*rx_burst)(struct cable *c, struct cable_frame *frames_out, uint32_t max);
@@ -66,9 +72,9 @@ struct cable_ops {
 	void (*tick)(struct cable *c, uint64_t now_ns);
 	/* The MAC of an IPv4 address, if the cable itself knows it. */
 	bool (*lookup)(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6]);
-	/* How many turns the NIC of this MAC has begun, each of which looks for frames and sends
-	 * what it has to; 0: it cannot be known, or it has taken none for CABLE_STUCK_NS. */
-	uint64_t (*turns)(struct cable *c, const uint8_t *dmac);
+	/* How many turns the NIC of this MAC and QP has begun, each of which looks for frames and
+	 * sends what it has to; 0: it cannot be known, or it has taken none for CABLE_STUCK_NS. */
+	uint64_t (*turns)(struct cable *c, const uint8_t *dmac, uint32_t dqpn);
 	/* This end stops taking turns on purpose: nobody is to wait for them. */
 	void (*stalls)(struct cable *c);
 	/* Whether a NIC on the cable has this MAC. NULL: the cable cannot know. */
@@ -92,6 +98,7 @@ struct cable {
 	bool pending; /* flushed frames still wait for room: flush again soon */
 	bool lost;    /* its file was truncated: no frame comes or goes any more */
 	bool changed; /* an end came, left, went up or down: ask for the carrier, and clear this */
+	uint32_t twins; /* ends of the same function in other processes, as bits */
 	struct cable_stat stat;
 };
 
@@ -131,9 +138,10 @@ SPW_INLINE bool cable_waits(struct cable_full *full, uint64_t now_ns)
 	return full->for_ns < CABLE_STUCK_NS;
 }
 
-SPW_INLINE uint8_t *cable_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
+SPW_INLINE uint8_t *cable_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t dqpn,
+				     uint32_t len)
 {
-	return c->ops->tx_reserve(c, dmac, len);
+	return c->ops->tx_reserve(c, dmac, dqpn, len);
 }
 SPW_INLINE void cable_tx_commit(struct cable *c, uint32_t flags)
 {
@@ -156,9 +164,9 @@ SPW_INLINE void cable_link_set(struct cable *c, bool up)
 	if (c->ops->link_set)
 		c->ops->link_set(c, up);
 }
-SPW_INLINE uint64_t cable_turns(struct cable *c, const uint8_t *dmac)
+SPW_INLINE uint64_t cable_turns(struct cable *c, const uint8_t *dmac, uint32_t dqpn)
 {
-	return c->ops->turns ? c->ops->turns(c, dmac) : 0;
+	return c->ops->turns ? c->ops->turns(c, dmac, dqpn) : 0;
 }
 SPW_INLINE void cable_stalls(struct cable *c)
 {

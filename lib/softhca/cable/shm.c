@@ -4,10 +4,10 @@
  * The shared-memory switch: sending and receiving (shm.h shows a ring). The NIC thread calls these
  * through shm_ops in each round; joining and leaving are shm_join.c's.
  *
- * Sending picks the rings by destination MAC: one port, or all others for groups and unknown
- * addresses. A frame to one port is written in place; a group frame is written to `scratch` and
- * copied into each ring at commit. Receiving polls all known rings in turn and lends records where
- * they lie.
+ * Sending picks the rings by destination MAC, and by QPN where processes share it: one port, or all
+ * others for groups and unknown addresses. A frame to one port is written in place; a group frame
+ * is written to `scratch` and copied into each ring at commit. Receiving polls all known rings in
+ * turn and lends records where they lie.
  *
  * What to know before changing it: the other side is a different process, and its ring may hold
  * anything. Lengths and tails are read once, checked against the ring, and then used; what does not
@@ -44,28 +44,37 @@ static uint64_t mac_word(const uint8_t *mac)
 	return v;
 }
 
-/* The ports that a frame to dmac goes to, as bits. Unknown and group addresses go everywhere else.
- */
-static uint32_t shm_targets(struct cable_shm *s, const uint8_t *dmac)
+/* Of several ports of one function: the QP's, or all that are used, or all. */
+static uint32_t shm_which(uint32_t hit, uint32_t used, uint32_t dqpn)
 {
-	const uint64_t want = mac_word(dmac);
+	const uint32_t own = dqpn >> 16 < SHM_PORTS ? 1u << (dqpn >> 16) : 0;
+
+	return dqpn && hit & own ? own : hit & used ? hit & used : hit;
+}
+
+/* The ports that a frame goes to, as bits. Unknown and group addresses go everywhere else. */
+static uint32_t shm_targets(struct cable_shm *s, const uint8_t *dmac, uint32_t dqpn)
+{
+	const uint64_t mac = mac_word(dmac), want = mac | (uint64_t)(dqpn ? 1 + (dqpn >> 16) : 0)
+								  << 48;
 	const uint32_t epoch = spw_thr_load_acq(&s->hdr->epoch);
-	uint32_t hit = 0, all = 0;
+	uint32_t hit = 0, all = 0, used = 0;
 
 	/* A NIC sends burst after burst to one address: the last answer is valid until the epoch
 	 * changes. */
-	if (spw_likely(s->last_mac == want && s->last_epoch == epoch))
+	if (spw_likely(s->last_to == want && s->last_epoch == epoch))
 		return s->last_targets;
 	for (uint32_t p = 0; p < SHM_PORTS; p++) {
 		if (!spw_thr_load_rlx(&s->hdr->port[p].live))
 			continue;
 		all |= 1u << p;
-		if (spw_thr_load_rlx(&s->hdr->port[p].mac) == want)
+		used |= spw_thr_load_rlx(&s->hdr->port[p].used) << p;
+		if (spw_thr_load_rlx(&s->hdr->port[p].mac) == mac)
 			hit |= 1u << p;
 	}
 	/* An unknown address floods, as a switch does until it has learnt it. */
-	s->last_targets = hit ? hit : all & ~(1u << s->id.port);
-	s->last_mac = want;
+	s->last_targets = hit ? shm_which(hit, used, dqpn) : all & ~(1u << s->id.port);
+	s->last_to = want;
 	s->last_epoch = epoch;
 	return s->last_targets;
 }
@@ -135,11 +144,11 @@ static struct shm_rec *shm_tx_room(struct cable_shm *s, struct shm_tx *t, uint32
 
 /* NULL: wait. scratch: the frame goes to several ports, or is dropped because its receiver is
  * stuck. */
-static uint8_t *shm_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
+static uint8_t *shm_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t dqpn, uint32_t len)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
 	const uint32_t need = SPW_ALIGN_UP(len + (uint32_t)sizeof(struct shm_rec), 16u);
-	const uint32_t to = shm_targets(s, dmac);
+	const uint32_t to = shm_targets(s, dmac, dqpn);
 	const uint32_t p = (uint32_t)__builtin_ctz(to | 1u << SHM_PORTS);
 
 	s->tx_len = len;
@@ -271,6 +280,8 @@ static uint32_t shm_rx_burst(struct cable *c, struct cable_frame *f, uint32_t ma
 
 	if (spw_unlikely(epoch != s->rx_epoch))
 		shm_rx_refresh(s, epoch);
+	if (spw_unlikely(!s->turns))
+		shm_use(s);
 	/* [N15 release, pairs with N16] */
 	spw_thr_store_rel(&s->hdr->port[s->id.port].turns, ++s->turns);
 	s->lent_cnt = 0;
@@ -343,10 +354,10 @@ static bool shm_lookup(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6])
 
 /* Of one receiver only; for a group, or a receiver that does not move, there is nothing to wait
  * for. */
-static uint64_t shm_turns(struct cable *c, const uint8_t *dmac)
+static uint64_t shm_turns(struct cable *c, const uint8_t *dmac, uint32_t dqpn)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
-	const uint32_t to = shm_targets(s, dmac);
+	const uint32_t to = shm_targets(s, dmac, dqpn);
 	struct shm_tx *t;
 	uint64_t turns;
 

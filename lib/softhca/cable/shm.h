@@ -18,6 +18,9 @@
  *   tail  written by the sender, release   [N1, pairs with N2]: the records before it are complete
  *   head  written by the receiver, release [N3, pairs with N4]: the bytes before it may be reused
  *
+ * Ports of one function (cable_id.func), in processes of one machine, have the same addresses. A
+ * RoCE frame goes to the one whose number is in its QPN, another to all that are used.
+ *
  * A port is owned by an open-file-description lock on byte `port` of the file. The kernel drops the
  * lock when its owner dies, so that others can detect that and take the port. A new owner of port p
  * skips what lies in the rings to p, and continues at the published tail in the rings from p;
@@ -29,7 +32,7 @@
 #include "base/spw_types.h"
 
 #define SHM_MAGIC      0x656c626163777073ull /* "spwcable" */
-#define SHM_VERSION    2u
+#define SHM_VERSION    3u
 #define SHM_PORTS      16u
 #define SHM_RING_BYTES (1u << 20)
 #define SHM_SKIP       0xffffffffu
@@ -55,6 +58,8 @@ struct shm_port {
 	uint64_t mac;  /* 6 bytes, first byte least significant */
 	uint32_t ip;   /* 4 bytes in wire order */
 	uint32_t down; /* 1: its owner set its link down */
+	uint64_t func; /* cable_id.func */
+	uint32_t used; /* 1: its NIC takes turns; 0: nothing there has opened the device */
 	/* Turns that its owner has begun; 0: it takes none for a while, on purpose. Written with
 	 * release [N15, pairs with N16]: what the turns before sent is in the rings. */
 	uint64_t turns SPW_ALIGNED(64);

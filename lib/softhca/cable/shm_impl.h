@@ -46,7 +46,7 @@ struct cable_shm {
 	struct shm_tx tx[SHM_PORTS];
 	struct shm_rec *tx_rec;
 	uint32_t tx_len, tx_to, dirty;
-	uint64_t last_mac;
+	uint64_t last_to; /* MAC, and from bit 48 on 1 + the port in the QPN */
 	uint32_t last_epoch, last_targets;
 	/* receiving */
 	struct shm_rx rx[SHM_PORTS];
@@ -66,6 +66,8 @@ void shm_leave(struct cable *c);
 void shm_close(struct cable *c);
 /* After a change of the port table: adds the rings of new ports to those that are polled. */
 void shm_rx_refresh(struct cable_shm *s, uint32_t epoch);
+/* The first turn: from now on frames that no QPN leads elsewhere come here too. */
+void shm_use(struct cable_shm *s);
 /* After a change of this end's link: shows it to the other ends. */
 void shm_link_set(struct cable *c, bool up);
 /* Has one other end its link up, or is there none? */

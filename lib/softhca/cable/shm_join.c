@@ -64,15 +64,31 @@ bool shm_link_up(struct cable *c, uint32_t own)
 	return alone;
 }
 
+void shm_use(struct cable_shm *s)
+{
+	spw_thr_store_rlx(&s->hdr->port[s->id.port].used, 1u);
+	spw_thr_fetch_add(&s->hdr->epoch, 1u);
+}
+
+/* Ports of the same function, which one card has once. */
+static bool shm_is_twin(const struct cable_shm *s, const struct cable_id *id, uint32_t p)
+{
+	return id->func && p != id->port && spw_thr_load_rlx(&s->hdr->port[p].func) == id->func;
+}
+
 /* A ring that is known stays known, even if its sender left: what it sent before is still taken. */
 void shm_rx_refresh(struct cable_shm *s, uint32_t epoch)
 {
 	s->rx_epoch = epoch;
 	s->c.changed = true;
+	s->c.twins = 0;
 	for (uint32_t p = 0; p < SHM_PORTS; p++) {
 		struct shm_rx *r;
 
-		if (s->rx_known & 1u << p || !spw_thr_load_acq(&s->hdr->port[p].live))
+		if (!spw_thr_load_acq(&s->hdr->port[p].live))
+			continue;
+		s->c.twins |= (uint32_t)shm_is_twin(s, &s->id, p) << p;
+		if (s->rx_known & 1u << p)
 			continue;
 		s->rx_known |= 1u << p;
 		r = &s->rx[s->rx_cnt++];
@@ -124,8 +140,8 @@ void shm_close(struct cable *c)
 	free(s);
 }
 
-/* Refuses a MAC or IPv4 address that another live NIC has: frames for one would reach the other, or
- * both. */
+/* Refuses a MAC or IPv4 address that another live NIC has, other than the same function's: frames
+ * for one would reach the other, or both. */
 static int shm_address_check(const struct cable_shm *s, const struct cable_id *id, uint64_t mac)
 {
 	uint32_t ip;
@@ -136,7 +152,7 @@ static int shm_address_check(const struct cable_shm *s, const struct cable_id *i
 		const bool same_mac = port->mac == mac, same_ip = port->ip == ip;
 
 		if (p == id->port || !port->live || !(same_mac || same_ip) ||
-		    shm_lock(s->fd, F_OFD_GETLK, F_WRLCK, (off_t)p) == 0)
+		    shm_is_twin(s, id, p) || shm_lock(s->fd, F_OFD_GETLK, F_WRLCK, (off_t)p) == 0)
 			continue;
 		if (same_mac)
 			return spw_err(EADDRINUSE,
@@ -154,10 +170,23 @@ static int shm_address_check(const struct cable_shm *s, const struct cable_id *i
 	return 0;
 }
 
+/* MAC and IPv4 default to numbers: the function's, which all its ports have, or else the port's.
+ * Either way NICs without options differ. */
+static void shm_choose_id(struct cable_id *id)
+{
+	static const uint8_t none[6];
+	const uint32_t n = id->func ? (uint32_t)id->func & 0xffff : id->port + 1;
+	const uint8_t lo = (uint8_t)n, hi = (uint8_t)(n >> 8);
+
+	if (memcmp(id->mac, none, 6) == 0)
+		memcpy(id->mac, (const uint8_t[6]){0x02, 0x53, 0x57, id->func != 0, hi, lo}, 6);
+	if (memcmp(id->ip, none, 4) == 0)
+		memcpy(id->ip, (const uint8_t[4]){10, id->func ? 54 : 53, hi, lo}, 4);
+}
+
 /* Takes the first free port, and skips the frames that were sent to its last owner. */
 static int shm_take_port(struct cable_shm *s, struct cable_id *id)
 {
-	static const uint8_t none[6];
 	uint32_t p = 0;
 	uint64_t mac = 0;
 	int rc;
@@ -168,11 +197,7 @@ static int shm_take_port(struct cable_shm *s, struct cable_id *id)
 		return spw_err(ENOSPC, "cable %s: all %u ports are taken; use another name",
 			       s->path, SHM_PORTS);
 	id->port = p;
-	if (memcmp(id->mac, none, 6) == 0)
-		memcpy(id->mac, (const uint8_t[6]){0x02, 0x53, 0x57, 0x00, 0x00, (uint8_t)(p + 1)},
-		       6);
-	if (memcmp(id->ip, none, 4) == 0)
-		memcpy(id->ip, (const uint8_t[4]){10, 53, 0, (uint8_t)(p + 1)}, 4);
+	shm_choose_id(id);
 	memcpy(&mac, id->mac, 6);
 	rc = shm_address_check(s, id, mac);
 	if (rc)
@@ -190,12 +215,13 @@ static int shm_take_port(struct cable_shm *s, struct cable_id *id)
 	spw_thr_store_rlx(&s->hdr->port[p].mac, mac);
 	memcpy(&s->hdr->port[p].ip, id->ip, 4);
 	spw_thr_store_rlx(&s->hdr->port[p].down, 0u);
+	spw_thr_store_rlx(&s->hdr->port[p].func, id->func);
+	spw_thr_store_rlx(&s->hdr->port[p].used, 0u);
 	s->id = *id;
 	shm_port_set(s, p, 1);
 	return 0;
 }
 
-/* MAC and IPv4 default to numbers made from the port, so that NICs without options differ. */
 int cable_shm_open(const char *name, struct cable_id *id, struct cable **cable_out)
 {
 	struct cable_shm *s;

@@ -117,12 +117,13 @@ static bool sock_link_up(struct cable *c, uint32_t own)
 	       ifr.ifr_flags & IFF_RUNNING;
 }
 
-/* dmac does not matter: a socket has one other end. */
-static uint8_t *sock_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
+/* Who is meant does not matter: a socket has one other end. */
+static uint8_t *sock_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t dqpn, uint32_t len)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
 
 	(void)dmac;
+	(void)dqpn;
 	if (len > CABLE_FRAME_MAX)
 		return NULL;
 	if (s->tx_cnt == CABLE_BURST)

@@ -32,7 +32,7 @@ static uint32_t unix_name_hash(const char *s)
 }
 
 /* The first byte 0x02 makes the MAC a locally administered unicast address; 10.53.1.0/24 is of this
- * kind of cable only (shm: 10.53.0.0/24, afpacket: 10.53.2.0/24). */
+ * kind of cable only (shm: 10.53.0.0/24 and 10.54.0.0/16, afpacket: 10.53.2.0/24). */
 static void unix_choose_id(const char *mine, struct cable_id *id)
 {
 	static const uint8_t none[6];

@@ -149,7 +149,8 @@ void fault_fini(struct fault *f);
 
 /* Purpose: a buffer for one frame of len bytes. Returns NULL if the cable has no room now, or none
  *          for frames of this length. */
-uint8_t *fault_tx_reserve(struct fault *f, struct cable *c, const uint8_t *dmac, uint32_t len);
+uint8_t *fault_tx_reserve(struct fault *f, struct cable *c, const uint8_t *dmac, uint32_t dqpn,
+			  uint32_t len);
 
 /* Purpose: rolls the dice for the frame in that buffer, and sends, queues or drops it. */
 void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len,

@@ -65,20 +65,21 @@ static void fault_hit_count(struct fault *f, enum fault_hit which, uint32_t len)
 
 /* The frame is built in buf, since it may be lost, kept or changed first. Room on the cable is
  * waited for as without faults, so that nothing is lost but what was asked for. */
-uint8_t *fault_tx_reserve(struct fault *f, struct cable *c, const uint8_t *dmac, uint32_t len)
+uint8_t *fault_tx_reserve(struct fault *f, struct cable *c, const uint8_t *dmac, uint32_t dqpn,
+			  uint32_t len)
 {
 	if (len > CABLE_FRAME_MAX)
 		return NULL;
 	if (f->link_down)
 		return f->buf;
-	f->room = cable_tx_reserve(c, dmac, len);
+	f->room = cable_tx_reserve(c, dmac, dqpn, len);
 	return f->room ? f->buf : NULL;
 }
 
-/* Returns: false: no room. */
+/* To every process that shares the MAC: those without the QP drop it. Returns: false: no room. */
 static bool fault_put(struct cable *c, const uint8_t *frame, uint32_t len)
 {
-	uint8_t *p = cable_tx_reserve(c, frame, len);
+	uint8_t *p = cable_tx_reserve(c, frame, 0, len);
 
 	if (!p)
 		return false;

@@ -67,9 +67,10 @@ SPW_INLINE bool inject_takes_tx(const struct nic_dev *nd)
 {
 	return nd->fault->on;
 }
-SPW_INLINE uint8_t *inject_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
+SPW_INLINE uint8_t *inject_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t dqpn,
+				      uint32_t len)
 {
-	return fault_tx_reserve(nd->fault, nd->cable, dmac, len);
+	return fault_tx_reserve(nd->fault, nd->cable, dmac, dqpn, len);
 }
 SPW_INLINE void inject_tx_commit(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
 {

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a NIC does about a cable that it cannot share: the address of another one is refused with a text that names
-whose it is, in no time; a file that is cut under two programs takes their link down, and ends neither of them."""
+"""Who shares what. The processes below one with-softhca are on one machine: they share its card, with one address, and
+reach each other through it. Another machine's address is refused with a text that names whose it is, in no time. A file
+that is cut under two programs takes their link down, and ends neither of them."""
 import os
 import re
+import shlex
 import time
 
 import peers
 
 PROMPT_S = 20
+GUID = '0253:57ff:fe01:[0-9a-f]{4}'
 
 
 def server(fabric, *more):
@@ -45,6 +48,21 @@ def same_address():
     first.stop()
 
 
+def one_card():
+    """Both ends on one device, while others read who it is, as programs and as shells do."""
+    fabric, port = peers.Fabric(), peers.free_port()
+    who = 'cat /sys/class/infiniband/mlx5_0/node_guid; ibv_devinfo | grep node_guid'
+    end = f'ibv_rc_pingpong -g 3 -c -n 100 -p {port}'
+    script = f'{who}; {end} & until {end} 127.0.0.1; do {who}; done; wait $!; {who}'
+    guids = re.findall(GUID, peers.run(fabric.argv(['sh', '-c', script]), 60))
+    if len(guids) < 4 or len(set(guids)) != 1:
+        raise peers.Failed(f'the card is {guids}')
+    inside = shlex.join(fabric.argv(['sh', '-c', who]))
+    guids = re.findall(GUID, peers.run(fabric.argv(['sh', '-c', f'{who}; {inside}']), 60))
+    if len(guids) != 4 or len(set(guids)) != 2:
+        raise peers.Failed(f'the cards of two machines are {guids}')
+
+
 def cut_file():
     fabric = peers.Fabric()
     watch = [peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), f'watch {i}', peers.env(), tty=True)
@@ -61,6 +79,7 @@ def cut_file():
 def main():
     peers.need('ibv_rc_pingpong', 'ibv_asyncwatch')
     with peers.together():
+        one_card()
         same_address()
         cut_file()
 

@@ -267,12 +267,15 @@ def test_main_job_explains():
 
 
 def test_main_job_device():
-    """Devices by name, as real ones would be: here software ConnectX that are there from outside."""
+    """Devices by name, as real ones would be: here software ConnectX that are there from outside, such that take every
+    address, and those of a DGX Spark, which do not."""
     need_softhca()
-    tool = [os.path.join(os.path.dirname(PROFILE), "with-softhca"), "--devices", "2", "--name", "mlx5_0,mlx5_1",
-            "--cable", f"shm:{spwlab.prefix('device')}"]
-    out = main_job(["--device", "mlx5_0", "--peer", "mlx5_1"], tool)
-    check("mlx5 port on mlx5_0, the source on mlx5_1" in out and "residual              0" in out, out)
+    for card, device, peer in ((["--devices", "2"], "mlx5_0", "mlx5_1"),
+                               (["--as", "dgx-spark"], "rocep1s0f0", "rocep1s0f1")):
+        tool = [os.path.join(os.path.dirname(PROFILE), "with-softhca"), *card, "--cable",
+                f"shm:{spwlab.prefix('device')}"]
+        out = main_job(["--device", device, "--peer", peer], tool)
+        check(f"mlx5 port on {device}, the source on {peer}" in out and "residual              0" in out, out)
 
 
 def main_job(args, wrap=(), **kwargs):

@@ -3,7 +3,9 @@
 """Which library tools/with-softhca takes: trees of made-up build folders, and a COMMAND that prints what is
 preloaded."""
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,6 +91,24 @@ class Tree(unittest.TestCase):
         lib = self.add("elsewhere/lib.so")
         self.add(f"build/{LIB}")
         self.assertEqual(self.taken(SPW_SOFTHCA_LIB=lib, LD_PRELOAD="other.so"), f"{lib}:other.so")
+
+    def machine(self, script):
+        """Numbers of the machines that a shell script under the tool prints."""
+        done = subprocess.run([os.path.join(self.top, "tools", "with-softhca"), "sh", "-c", script],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+        return re.findall(r"machine=(\d+),\d+;", done.stdout)
+
+    def test_each_is_a_machine_while_a_process_of_it_lives(self):
+        self.add(f"build/{LIB}")
+        tool, own = os.path.join(self.top, "tools", "with-softhca"), 'echo "$SPW_SOFTHCA"'
+        outer, again, inner = self.machine(f"{own}; sh -c '{own}'; '{tool}' sh -c '{own}'")
+        self.assertEqual(outer, again)
+        self.assertNotEqual(outer, inner)
+        ours = os.path.join(self.top, "pid")
+        first = self.machine(f"{own}; sleep 60 > /dev/null & echo $! > '{ours}'")
+        with open(ours, encoding="utf-8") as file:
+            self.addCleanup(os.kill, int(file.read()), signal.SIGKILL)
+        self.assertNotEqual(first, self.machine(own))
 
 
 if __name__ == "__main__":

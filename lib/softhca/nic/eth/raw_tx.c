@@ -95,7 +95,7 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 		sq_sent(q);
 		return true;
 	}
-	frame = nic_tx_reserve(q->nd, dmac, bytes);
+	frame = nic_tx_reserve(q->nd, dmac, 0, bytes);
 	if (!frame)
 		return false;
 	raw_copy_ring(q, w->idx, INLINE_HDR_AT, frame, hdr);

@@ -89,7 +89,7 @@ bool neigh_find(struct nic_dev *nd, const uint8_t gid[16], uint8_t mac_out[6])
 static void neigh_arp_send(struct nic_dev *nd, uint16_t op, const uint8_t dmac[6],
 			   const uint8_t dip[4])
 {
-	uint8_t *p = nic_tx_reserve(nd, dmac, ARP_BYTES);
+	uint8_t *p = nic_tx_reserve(nd, dmac, 0, ARP_BYTES);
 
 	if (!p)
 		return;
@@ -119,14 +119,14 @@ void neigh_learn(struct nic_dev *nd, const uint8_t gid[16], const uint8_t mac[6]
 }
 
 /* Another station announces one of this NIC's addresses: frames for either may reach the other.
- * Logged once. */
+ * Logged once. A cable of NICs alone refuses such a one, and has processes that share a card. */
 static void neigh_conflict_check(struct nic_dev *nd, const uint8_t *f)
 {
 	const struct hca_dev_cfg *id = &nd->dev->id;
 	const bool same_mac = memcmp(f + 22, id->mac, 6) == 0,
 		   same_ip = memcmp(f + 28, id->ip, 4) == 0;
 
-	if (spw_likely(!same_mac && !same_ip) || nd->conflict_logged)
+	if (spw_likely(!same_mac && !same_ip) || nd->conflict_logged || nd->cable->trusts)
 		return;
 	nd->conflict_logged = true;
 	spw_warn("%s: %02x:%02x:%02x:%02x:%02x:%02x at %u.%u.%u.%u is on this cable too and has "

@@ -38,8 +38,9 @@ SPW_INLINE uint32_t nic_frame_max(const struct nic_dev *nd)
 	return nd->dev->mtu_bytes + WIRE_ETH_BYTES + WIRE_VLAN_BYTES;
 }
 
-/* Every frame leaves by reserve, write, commit. Returns NULL if the cable has no room now. */
-uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len);
+/* Every frame leaves by reserve, write, commit. dqpn: the QP that it is for; 0: none. Returns NULL
+ * if the cable has no room now. */
+uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t dqpn, uint32_t len);
 /* roce: pad and ICRC are written here; l3_off, ipv6 and payload (bytes) describe the frame. */
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload);
@@ -64,7 +65,8 @@ SPW_INLINE bool chip_is_paced(const struct nic_dev *nd)
 }
 /* Is its port shared with another function of the card? */
 bool chip_has_halves(const struct nic_dev *nd);
-/* Is this the MAC, or the port of the cable, of another function of the same physical port? */
+/* Is this the MAC, or the port of the cable, of a function of the same physical port, here or in
+ * another process? */
 bool chip_has_mac(const struct nic_dev *nd, const uint8_t *mac);
 bool chip_has_cable_port(const struct nic_dev *nd, uint32_t from);
 

@@ -117,7 +117,8 @@ bool chip_has_cable_port(const struct nic_dev *nd, uint32_t from)
 	const struct hca_dev *d = hca_first(nd->dev);
 
 	for (uint32_t i = 0; from != CABLE_FROM_ANY && i < nd->dev->cfg->dev_cnt; i++)
-		if (hca_same_port(&d[i], nd->dev) && d[i].nic && d[i].cable_port == from)
+		if (hca_same_port(&d[i], nd->dev) && d[i].nic &&
+		    (d[i].cable_port == from || d[i].nic->cable->twins >> from & 1))
 			return true;
 	return false;
 }

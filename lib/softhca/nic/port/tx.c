@@ -36,9 +36,9 @@ static uint8_t *tx_wait(struct nic_dev *nd)
 	return NULL;
 }
 
-/* NULL: no room; the caller tries again in a later round. dmac chooses the port of a shared-memory
- * cable. */
-uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
+/* NULL: no room; the caller tries again in a later round. dmac and dqpn choose the port of a
+ * shared-memory cable. */
+uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t dqpn, uint32_t len)
 {
 	uint8_t *p;
 
@@ -47,8 +47,8 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 		nd->tx_no_room = true;
 		return NULL;
 	}
-	p = spw_unlikely(inject_takes_tx(nd)) ? inject_tx_reserve(nd, dmac, len)
-					      : cable_tx_reserve(nd->cable, dmac, len);
+	p = spw_unlikely(inject_takes_tx(nd)) ? inject_tx_reserve(nd, dmac, dqpn, len)
+					      : cable_tx_reserve(nd->cable, dmac, dqpn, len);
 	if (spw_unlikely(!p))
 		return tx_wait(nd);
 	nd->tx_paused = false;

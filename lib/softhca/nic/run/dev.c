@@ -317,6 +317,8 @@ int nic_attach(struct hca_dev *dev)
 	nd->clock_ppm = cfg->clock_ppm;
 	memcpy(id.mac, dev->id.mac, 6);
 	memcpy(id.ip, dev->id.ip, 4);
+	if (cfg->machine)
+		id.func = cfg->machine + dev->idx;
 	hca_cfg_cable(cfg, cfg->dev[dev->idx].port, cable);
 	rc = cable_open(cable, &id, &nd->cable);
 	if (!rc && cfg->trace[0])

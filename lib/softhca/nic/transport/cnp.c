@@ -23,7 +23,7 @@
 static void cnp_send(struct nic_qp *q)
 {
 	const uint32_t bytes = wire_frame_bytes(&q->tmpl, WIRE_CNP_BYTES, 0);
-	uint8_t *frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes), *p;
+	uint8_t *frame = nic_tx_reserve(q->nd, q->tmpl.hdr, q->qp->attr.dest_qpn, bytes), *p;
 
 	if (!frame)
 		return;

@@ -245,7 +245,7 @@ void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k)
  * come. */
 static bool rc_answer_may_come(struct nic_qp *q)
 {
-	const uint64_t turns = cable_turns(q->nd->cable, q->tmpl.hdr);
+	const uint64_t turns = cable_turns(q->nd->cable, q->tmpl.hdr, q->qp->attr.dest_qpn);
 
 	switch (q->late) {
 	case NIC_LATE_NOT:

@@ -218,7 +218,7 @@ static bool rd_send_packet(struct nic_qp *q, const struct nic_rd *rd)
 			rc_rsp_gone(q, WIRE_NAK_ACCESS);
 		return true;
 	}
-	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
+	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, q->qp->attr.dest_qpn, bytes);
 	if (!frame)
 		return false;
 	p = wire_start(&q->tmpl, frame, bytes, n,

@@ -183,7 +183,7 @@ bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport)
 	uint8_t flags = last && w->se ? WIRE_F_SE : 0;
 	uint8_t *frame, *p;
 
-	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
+	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, q->qp->attr.dest_qpn, bytes);
 	if (spw_unlikely(!frame))
 		return false;
 	/* The last packet that the window allows asks too: the window may be below ACK_EVERY. */

@@ -246,7 +246,7 @@ void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 bool rc_rsp_aeth(struct nic_qp *q, uint8_t op, uint32_t psn, uint8_t syndrome, uint64_t orig)
 {
 	const uint32_t bytes = wire_frame_bytes(&q->tmpl, wire_op_ext_bytes[op], 0);
-	uint8_t *frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
+	uint8_t *frame = nic_tx_reserve(q->nd, q->tmpl.hdr, q->qp->attr.dest_qpn, bytes);
 	uint8_t *p;
 
 	if (!frame)

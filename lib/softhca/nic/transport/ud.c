@@ -91,7 +91,7 @@ static bool ud_send(struct nic_qp *q, struct nic_swr *w)
 	dqpn = spw_prm_wqe_av_get_dqpn(av);
 	qkey = spw_prm_wqe_av_get_qkey(av);
 	bytes = wire_frame_bytes(&q->tmpl, WIRE_DETH_BYTES + wire_op_ext_bytes[op], w->len);
-	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
+	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, dqpn, bytes);
 	if (!frame)
 		return false;
 	p = wire_start(&q->tmpl, frame, bytes, w->len,

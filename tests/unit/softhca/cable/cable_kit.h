@@ -26,19 +26,25 @@ static inline int fresh_name(void **state)
 	return 0;
 }
 
-static inline struct cable *join(struct cable_id *id)
+/* func: of a card that several processes use; 0: a card of its own. */
+static inline struct cable *join_as(uint64_t func, struct cable_id *id)
 {
 	struct cable *c = NULL;
 
-	memset(id, 0, sizeof(*id));
+	*id = (struct cable_id){.func = func};
 	assert_int_equal(cable_shm_open(name, id, &c), 0);
 	return c;
 }
 
-static inline bool put(struct cable *c, const uint8_t *dmac, const uint8_t *smac, uint32_t number,
-		       uint32_t len)
+static inline struct cable *join(struct cable_id *id)
 {
-	uint8_t *p = cable_tx_reserve(c, dmac, len);
+	return join_as(0, id);
+}
+
+static inline bool put_to(struct cable *c, const uint8_t *dmac, uint32_t dqpn, const uint8_t *smac,
+			  uint32_t number, uint32_t len)
+{
+	uint8_t *p = cable_tx_reserve(c, dmac, dqpn, len);
 
 	if (!p)
 		return false;
@@ -48,6 +54,12 @@ static inline bool put(struct cable *c, const uint8_t *dmac, const uint8_t *smac
 	memcpy(p + 14, &number, 4);
 	cable_tx_commit(c, number & 1);
 	return true;
+}
+
+static inline bool put(struct cable *c, const uint8_t *dmac, const uint8_t *smac, uint32_t number,
+		       uint32_t len)
+{
+	return put_to(c, dmac, 0, smac, number, len);
 }
 
 #endif

@@ -90,6 +90,56 @@ static void groups_reach_all_others(void **state)
 		c[i]->ops->close(c[i]);
 }
 
+/* The number of the one frame that came; 0: none did. */
+static uint32_t came(struct cable *c)
+{
+	struct cable_frame f[CABLE_BURST];
+	const uint32_t n = cable_rx_burst(c, f, CABLE_BURST), number = n ? number_of(&f[0]) : 0;
+
+	assert_in_range(n, 0, 1);
+	cable_rx_release(c, n);
+	return number;
+}
+
+/* Two processes of one machine have its card's address; a third machine has another. */
+static void one_function_in_two_processes(void **state)
+{
+	struct cable_id a_id, b_id, far_id, wrong_id = {.func = 2ull << 32 | 17};
+	struct cable *a = join_as(1ull << 32 | 9, &a_id), *b = join_as(1ull << 32 | 9, &b_id),
+		     *far = join_as(1ull << 32 | 17, &far_id), *wrong = NULL;
+
+	(void)state;
+	assert_memory_equal(a_id.mac, b_id.mac, 6);
+	assert_memory_equal(a_id.ip, b_id.ip, 4);
+	assert_memory_not_equal(a_id.mac, far_id.mac, 6);
+	assert_memory_not_equal(a_id.ip, far_id.ip, 4);
+	/* As far's, but of another machine: its number was given away twice. */
+	assert_int_equal(cable_shm_open(name, &wrong_id, &wrong), -EADDRINUSE);
+
+	assert_int_equal(came(far), 0);
+	assert_int_equal(came(b), 0); /* b is used from here on, a is not */
+	assert_int_equal(b->twins, 1u << a_id.port);
+	assert_true(put(far, a_id.mac, far_id.mac, 1, 64));
+	assert_true(put_to(far, a_id.mac, a_id.port << 16 | 5, far_id.mac, 2, 64));
+	cable_tx_flush(far);
+	assert_int_equal(came(b), 1);
+	assert_int_equal(came(a), 2);
+
+	assert_true(put(far, a_id.mac, far_id.mac, 3, 64)); /* now both are */
+	cable_tx_flush(far);
+	assert_int_equal(came(a), 3);
+	assert_int_equal(came(b), 3);
+	assert_true(put_to(a, a_id.mac, b_id.port << 16 | 5, a_id.mac, 4, 64));
+	cable_tx_flush(a);
+	assert_int_equal(came(b), 4);
+	assert_int_equal(came(a), 0);
+	assert_true(cable_turns(far, a_id.mac, 0) == 0); /* which of the two? */
+	assert_true(cable_turns(far, a_id.mac, b_id.port << 16 | 5) > 0);
+	a->ops->close(a);
+	b->ops->close(b);
+	far->ops->close(far);
+}
+
 static void full_ring_waits_then_drops(void **state)
 {
 	struct cable_id a_id, b_id;
@@ -123,21 +173,21 @@ static void turns_are_shown(void **state)
 
 	(void)state;
 	(void)cable_rx_burst(b, &f, 1);
-	turns = cable_turns(a, b_id.mac);
+	turns = cable_turns(a, b_id.mac, 0);
 	assert_int_not_equal(turns, 0);
 	(void)cable_rx_burst(b, &f, 1);
-	assert_int_equal(cable_turns(a, b_id.mac), turns + 1);
+	assert_int_equal(cable_turns(a, b_id.mac, 0), turns + 1);
 	cable_stalls(b);
-	assert_int_equal(cable_turns(a, b_id.mac), 0);
+	assert_int_equal(cable_turns(a, b_id.mac, 0), 0);
 	(void)cable_rx_burst(b, &f, 1);
-	assert_int_equal(cable_turns(a, b_id.mac), turns + 2);
+	assert_int_equal(cable_turns(a, b_id.mac, 0), turns + 2);
 	for (uint64_t ns = 0; ns <= CABLE_STUCK_NS; ns += 20000000) {
 		a->ops->tick(a, now_ns += 20000000);
-		turns = cable_turns(a, b_id.mac);
+		turns = cable_turns(a, b_id.mac, 0);
 	}
 	assert_int_equal(turns, 0);
 	(void)cable_rx_burst(b, &f, 1);
-	assert_int_not_equal(cable_turns(a, b_id.mac), 0);
+	assert_int_not_equal(cable_turns(a, b_id.mac, 0), 0);
 	a->ops->close(a);
 	b->ops->close(b);
 }
@@ -384,6 +434,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(order_and_content_over_laps, fresh_name),
 		cmocka_unit_test_setup(groups_reach_all_others, fresh_name),
+		cmocka_unit_test_setup(one_function_in_two_processes, fresh_name),
 		cmocka_unit_test_setup(full_ring_waits_then_drops, fresh_name),
 		cmocka_unit_test_setup(turns_are_shown, fresh_name),
 		cmocka_unit_test_setup(either_end_takes_the_cable_down, fresh_name),

@@ -20,11 +20,11 @@ struct sink {
 	uint8_t buf[CABLE_FRAME_MAX];
 };
 
-static uint8_t *sink_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
+static uint8_t *sink_reserve(struct cable *c, const uint8_t *dmac, uint32_t dqpn, uint32_t len)
 {
 	struct sink *s = (struct sink *)c;
 
-	(void)dmac, (void)len;
+	(void)dmac, (void)dqpn, (void)len;
 	return !s->every || ++s->asked % s->every == 0 ? s->buf : NULL;
 }
 
@@ -58,7 +58,7 @@ static void run(const char *text, uint32_t every, struct sink *s, uint64_t hits[
 		uint8_t *p;
 
 		do
-			p = fault_tx_reserve(&f, &s->c, NULL, 22);
+			p = fault_tx_reserve(&f, &s->c, NULL, 0, 22);
 		while (!p);
 		memset(p, 0, 22);
 		memcpy(p + 14, &i, 4);

@@ -30,7 +30,8 @@ static void everything(void **state)
 			      "y;mac=02:00:00:00:00:0a;"
 			      "ip=10.0.0.1,10.0.0.2;seed=0x10;pci=0001:02:03.4;netdev=lo;"
 			      "fault=loss=0.5,dup=0.1;"
-			      "control=/tmp/c;trace=/tmp/t;clock=ppm=3;nic-cpu=2;nic-threads=3",
+			      "control=/tmp/c;trace=/tmp/t;clock=ppm=3;nic-cpu=2;nic-threads=3;"
+			      "machine=2,77",
 			      &c),
 		0);
 	assert_int_equal(c.dev_cnt, 2);
@@ -40,6 +41,7 @@ static void everything(void **state)
 	assert_int_equal(c.dev[0].mac[5], 10);
 	assert_int_equal(c.dev[1].ip[3], 2);
 	assert_int_equal(c.seed, 16);
+	assert_int_equal(c.machine, 77ull << 32 | 17);
 	assert_int_equal(c.dev[0].pci_bus, 2);
 	assert_int_equal(c.dev[0].pci_func, 4);
 	assert_string_equal(c.fault, "loss=0.5,dup=0.1");
@@ -91,6 +93,8 @@ static void refusals(void **state)
 					     {"cable=shm:a+b", "--cable"},
 					     {"nic-threads=0", "--nic-threads"},
 					     {"nic-threads=17", "--nic-threads"},
+					     {"machine=8191,1", "--machine"},
+					     {"machine=1", "--machine"},
 					     {"nic-cpu=-1", "--nic-cpu"},
 					     {"nic-cpu=1024", "--nic-cpu"},
 					     {"as=cray", "--as"},

@@ -19,9 +19,9 @@ static struct {
 	uint64_t turns;
 } t;
 
-static uint64_t turns(struct cable *c, const uint8_t *dmac)
+static uint64_t turns(struct cable *c, const uint8_t *dmac, uint32_t dqpn)
 {
-	(void)c, (void)dmac;
+	(void)c, (void)dmac, (void)dqpn;
 	return t.turns;
 }
 

@@ -27,9 +27,9 @@ struct rd {
 
 static struct rd t;
 
-static uint8_t *reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
+static uint8_t *reserve(struct cable *c, const uint8_t *dmac, uint32_t dqpn, uint32_t len)
 {
-	(void)c, (void)dmac;
+	(void)c, (void)dmac, (void)dqpn;
 	t.len = len;
 	return t.frame;
 }
