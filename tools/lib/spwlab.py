@@ -251,8 +251,21 @@ def one_port(device, peer):
     return device == peer or (port_of(device) is not None and port_of(device) == port_of(peer))
 
 
-def device_path(device, peer):
-    """Real devices: spinwire on one, the source on the other (or on the same one, whose own loopback then joins
+def is_software(device):
+    """Whether an RDMA device is the software ConnectX, by a file that no card has."""
+    return os.path.exists(f"/sys/class/infiniband/{device}/enforced_mbps")
+
+
+def own_card(core):
+    """The beginning of a command whose software ConnectX is there from outside: rights as for those of softhca_path,
+    and a core for its NIC thread, if there is one and with-softhca was told none."""
+    options = os.environ.get("SPW_SOFTHCA", "")
+    return (*user_rights(), *(() if core is None or "nic-cpu=" in options else
+                              ("env", f"SPW_SOFTHCA={options}nic-cpu={core};")))
+
+
+def device_path(device, peer, sink_wrap=(), source_wrap=()):
+    """Devices by name: spinwire on one, the source on the other (or on the same one, whose own loopback then joins
     them)."""
     macs = [device_mac(name) for name in (peer, device)]
     extra = ("--src-mac", macs[0], "--dst-mac", macs[1]) if all(macs) else ()
@@ -262,7 +275,7 @@ def device_path(device, peer):
                  "device at its other end)")
     # The rest stays with the kernel: the source's addresses and port are spinwire-gen's own.
     return Path("device", text, f"mlx5:{peer},mode=eth,ipv4=198.18.0.1", f"mlx5:{device},mode=eth,udp=5357",
-                source_args=extra)
+                source_wrap, sink_wrap, source_args=extra)
 
 
 def between(low, high, what=float):
@@ -319,7 +332,8 @@ def has_mlx5():
 def choose_path(args, folder):
     """(Path, Cores) by add_path_options; files go to folder."""
     if args.device:
-        return device_path(args.device, args.peer or args.device), Cores(near=args.device)
+        place = Cores(nics=is_software(args.device), near=args.device)
+        return device_path(args.device, args.peer or args.device, *map(own_card, place.nics)), place
     if args.ethdev or not has_mlx5():
         return memif_path(folder), Cores()
     place = Cores(nics=True)

@@ -276,6 +276,7 @@ def test_main_job_device():
                 f"shm:{spwlab.prefix('device')}"]
         out = main_job(["--device", device, "--peer", peer], tool)
         check(f"mlx5 port on {device}, the source on {peer}" in out and "residual              0" in out, out)
+        equal("few cores: " in out, spwlab.Cores(nics=True).few(), out)
 
 
 def main_job(args, wrap=(), **kwargs):

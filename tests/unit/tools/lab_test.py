@@ -39,6 +39,19 @@ class Rights(unittest.TestCase):
         self.assertNotIn("\n", text)
 
 
+class OwnCard(unittest.TestCase):
+    """A software ConnectX that is there from outside: its NIC thread has a core, unless it was given one."""
+
+    def wrap(self, core, options):
+        with mock.patch.dict(os.environ, SPW_SOFTHCA=options), mock.patch("os.geteuid", return_value=0):
+            return spwlab.own_card(core)
+
+    def test_core(self):
+        self.assertEqual(self.wrap(3, "as=cx5;"), ("env", "SPW_SOFTHCA=as=cx5;nic-cpu=3;"))
+        self.assertEqual(self.wrap(None, "as=cx5;"), ())
+        self.assertEqual(self.wrap(3, "nic-cpu=1;"), ())
+
+
 class Drivers(unittest.TestCase):
     def test_mlx5_is_found_in_the_list_of_drivers_alone(self):
         for text, has in (("port drivers (man spinwire-ports): ethdev, mlx5, null\n", True),
