@@ -45,22 +45,62 @@ static uint32_t table_unknown_cnt(const struct spw_plat *plat)
 	return cnt;
 }
 
+/* A finding behind the name of what it is about. */
+static const char *table_rest(const struct spw_plat_finding *f)
+{
+	return f->what + strcspn(f->what, ": ");
+}
+
+/* The same about another device. */
+static bool table_is_alike(const struct spw_plat_finding *a, const struct spw_plat_finding *b)
+{
+	return a->severity == b->severity && !strcmp(a->code, b->code) &&
+	       !strcmp(table_rest(a), table_rest(b));
+}
+
+static uint32_t table_first_alike(const struct spw_plat *plat, uint32_t i)
+{
+	uint32_t k = 0;
+
+	while (!table_is_alike(&plat->finding[k], &plat->finding[i]))
+		k++;
+	return k;
+}
+
+/* One line for a finding and all that are alike: their names, what was found, and what to do about
+ * the first. */
+static void table_put_alike(const struct spw_plat *plat, uint32_t i)
+{
+	const struct spw_plat_finding *f = &plat->finding[i];
+	uint32_t cnt = 0;
+
+	printf("%-6s %-20s ", spw_plat_severity_name(f->severity), f->code);
+	for (uint32_t k = i; k < plat->finding_cnt; k++) {
+		const struct spw_plat_finding *one = &plat->finding[k];
+		char name[sizeof(one->what)];
+
+		if (!table_is_alike(f, one))
+			continue;
+		snprintf(name, sizeof(name), "%s%.*s", cnt++ ? ", " : "",
+			 (int)(table_rest(one) - one->what), one->what);
+		doctor_put(name);
+	}
+	doctor_put(table_rest(f));
+	if (f->todo[0]) {
+		printf("\n%27s mend: ", "");
+		doctor_put(f->todo);
+		if (cnt > 1)
+			printf("; the other%s alike", cnt > 2 ? "s" : "");
+	}
+	printf("\n");
+}
+
 /* The worst first. */
 static void table_put_findings(const struct spw_plat *plat, enum spw_plat_severity severity)
 {
-	for (uint32_t i = 0; i < plat->finding_cnt; i++) {
-		const struct spw_plat_finding *f = &plat->finding[i];
-
-		if (f->severity != severity)
-			continue;
-		printf("%-6s %-20s ", spw_plat_severity_name(severity), f->code);
-		doctor_put(f->what);
-		if (f->todo[0]) {
-			printf("\n%27s mend: ", "");
-			doctor_put(f->todo);
-		}
-		printf("\n");
-	}
+	for (uint32_t i = 0; i < plat->finding_cnt; i++)
+		if (plat->finding[i].severity == severity && table_first_alike(plat, i) == i)
+			table_put_alike(plat, i);
 }
 
 /* What may stay as it is takes one line; its codes are those of the JSON findings. */
@@ -69,7 +109,7 @@ static void table_put_notes(const struct spw_plat *plat)
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < plat->finding_cnt; i++)
-		if (plat->finding[i].severity == SPW_PLAT_NOTE)
+		if (plat->finding[i].severity == SPW_PLAT_NOTE && table_first_alike(plat, i) == i)
 			printf("%s%s", cnt++ ? ", " : "note   ", plat->finding[i].code);
 	if (cnt)
 		printf(": what to do is in --full\n");
@@ -133,6 +173,21 @@ static void table_put_loads(const struct spw_plat *plat)
 	}
 }
 
+/* The devices of the software ConnectX, if there are any, and what follows for all of them. */
+static void table_put_software(const struct spw_plat *plat)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		if (plat->nic[i].is_software) {
+			printf("%s", cnt++ ? ", " : "");
+			doctor_put(plat->nic[i].rdma);
+		}
+	if (cnt)
+		printf(": software ConnectX: cores decide what they carry, and --expect what they "
+		       "should\n");
+}
+
 /* Unknown facts are counted, not listed: --facts has them with their reasons. */
 void doctor_table(const struct spw_plat *plat, bool full)
 {
@@ -140,6 +195,7 @@ void doctor_table(const struct spw_plat *plat, bool full)
 	printf(": cores %u, network functions %u, GPUs %u; facts %u, unknown %u (--facts)\n",
 	       plat->core_cnt, plat->nic_cnt, plat->gpu_cnt, plat->fact_cnt,
 	       table_unknown_cnt(plat));
+	table_put_software(plat);
 	table_put_pairs(plat);
 	table_put_loads(plat);
 	for (int severity = SPW_PLAT_ERROR; severity >= SPW_PLAT_WARN; severity--)

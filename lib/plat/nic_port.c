@@ -191,6 +191,9 @@ void plat_nic_rdma_read(struct plat_read *r, struct spw_plat_nic *nic)
 	plat_text(r, "firmware", nic->firmware, sizeof(nic->firmware),
 		  "sys/class/infiniband/%s/fw_ver", nic->rdma);
 	plat_text(r, "board", text, sizeof(text), "sys/class/infiniband/%s/board_id", nic->rdma);
+	/* A file that no card has (lib/softhca/kernel/sysfs.c). */
+	nic->is_software = plat_text(r, "", text, sizeof(text),
+				     "sys/class/infiniband/%s/enforced_mbps", nic->rdma);
 	if (plat_text(r, "port_state", text, sizeof(text), PORT "state", nic->rdma))
 		nic->port_active = !strncmp(text, "4:", 2);
 	plat_text(r, "link_layer", text, sizeof(text), PORT "link_layer", nic->rdma);

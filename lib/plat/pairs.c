@@ -25,13 +25,16 @@
 
 #define SLOW_PERCENT 60 /* of the nominal rate: below, a pair is slow */
 
-/* What one function can carry: the smaller of PCIe and port; -1 if neither is known. */
+/* What one function can carry: the smaller of PCIe and port; -1 if neither is known, or the cores
+ * decide. */
 int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic)
 {
 	uint64_t bits = (uint64_t)nic->pcie_mtps * nic->pcie_width;
 	int64_t pcie = (int64_t)(bits * (nic->pcie_mtps >= 8000 ? 128 : 104) / 130 *
 				 PCIE_PAYLOAD_PERCENT / 100);
 
+	if (nic->is_software)
+		return -1;
 	/* The port's speed is unknown without a link: PCIe alone decides. */
 	if (nic->speed_mbit <= 0)
 		return pcie ? pcie : -1;

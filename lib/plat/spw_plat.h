@@ -130,6 +130,7 @@ struct spw_plat_nic {
 	int32_t relaxed_ordering;            /* enabled in the PCIe function: 1, 0; -1 unknown */
 	int64_t aer_correctable, aer_nonfatal, aer_fatal; /* errors so far; -1 unknown */
 	bool is_vf;
+	bool is_software;   /* the software ConnectX: no link or PCIe promises anything */
 	char firmware[32];  /* "28.45.1020"; "" unknown */
 	char irq_cpus[128]; /* list of the cores that serve its interrupts; "" unknown */
 	char ipv4[64];      /* addresses with their prefix, "10.0.0.1/24 ..."; "" none or unknown */

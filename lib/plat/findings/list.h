@@ -144,6 +144,9 @@ PLAT_FINDING(LINK_SLOW, WARN, "link-slow", "%s runs at %" PRId64 " Gb/s and coul
 PLAT_FINDING(LINK_MTU, WARN, "link-mtu",
 	     "%s: MTU %u: RDMA packets carry %u bytes (4096 are the most), others could be of 9000",
 	     "ip link set %s mtu %u (for good: spinwire-doctor plan), at both ends");
+PLAT_FINDING(LINK_MTU_SOFTWARE, WARN, "link-mtu",
+	     "%s: MTU %u: RDMA packets carry %u bytes (4096 are the most)",
+	     "with-softhca --mtu %u, at both ends");
 PLAT_FINDING(LINK_INFINIBAND, ERROR, "link-infiniband",
 	     "%s: its port is in InfiniBand mode, in which neither raw Ethernet nor RoCE works",
 	     "mlxconfig -d %s set LINK_TYPE_P%d=2, then power the machine off and on (it needs an "

@@ -78,12 +78,18 @@ static void nic_link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic
 			  nic->speed_max_mbit / 1000, nic->netdev, nic->netdev);
 }
 
+/* A software NIC sends what it is asked to: only the size of RDMA packets matters. */
 static void nic_mtu_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
-	if (nic->rdma[0] && nic_has_link(nic) && nic->mtu && nic->mtu < MTU_WANTED)
+	if (!nic->rdma[0] || !nic_has_link(nic) || !nic->mtu || nic->mtu >= MTU_WANTED)
+		return;
+	if (!nic->is_software)
 		plat_find(plat, LINK_MTU, nic_name(nic), nic->mtu, nic->path_mtu, nic->netdev,
 			  MTU_WANTED)
 			->severity = nic->path_mtu < 4096 ? SPW_PLAT_WARN : SPW_PLAT_NOTE;
+	else if (nic->path_mtu < 4096)
+		plat_find(plat, LINK_MTU_SOFTWARE, nic_name(nic), nic->mtu, nic->path_mtu,
+			  MTU_WANTED);
 }
 
 static bool nic_has_ethernet(const struct spw_plat *plat)

@@ -5,6 +5,7 @@ or turned round inside the card, by the card's own counters; and a card that car
 one none. The rates are small: what one core can play."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -203,6 +204,25 @@ def test_recorded():
                        timeout=BOUND_S, check=False)
         done = subprocess.run([DOCTOR, "replay", path], capture_output=True, text=True, timeout=BOUND_S, check=False)
     check("measured-slow" in done.stdout and "inside the NIC:" in done.stdout, done.stdout)
+
+
+def test_software():
+    """Nobody promised what emulated links and PCIe carry: without --expect no pair is slow, and one line says why.
+    What is the same of all four functions is one finding."""
+    done = subprocess.run([*card("--mtu", "1500"), DOCTOR, "--measure"], capture_output=True, text=True, timeout=BOUND_S,
+                          check=False)
+    equal(done.returncode, 0, done)
+    equal(done.stdout.count("software ConnectX"), 1, done.stdout)
+    equal(re.findall(r"^\w+ +(measured\S*|link-mtu) ", done.stdout, re.M), ["link-mtu"], done.stdout)
+    check(re.search(r"^warn +link-mtu +(\w+, ){3}\w+: MTU 1500: .*\n +mend: with-softhca --mtu 9000", done.stdout, re.M),
+          done.stdout)
+
+
+def test_interrupted():
+    """Ctrl-C while pairs are measured: one line of how far it was, 130, and no findings."""
+    status, text = spwtest.Terminal([*card(), DOCTOR, "--measure"]).interrupt(r"measuring \w+ to", "a pair", BOUND_S)
+    equal((status, text.count("interrupted after ")), (130, 1), text)
+    check("promised" not in text and "mend:" not in text, text)
 
 
 def test_nothing_to_measure():
