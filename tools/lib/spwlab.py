@@ -258,7 +258,7 @@ def is_software(device):
 
 def own_card(core):
     """The beginning of a command whose software ConnectX is there from outside: rights as for those of softhca_path,
-    and a core for its NIC thread, if there is one and with-softhca was told none."""
+    and a core for its NIC thread, if there is one and with-softhca has no --nic-cpu."""
     options = os.environ.get("SPW_SOFTHCA", "")
     return (*user_rights(), *(() if core is None or "nic-cpu=" in options else
                               ("env", f"SPW_SOFTHCA={options}nic-cpu={core};")))

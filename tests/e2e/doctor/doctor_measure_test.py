@@ -209,13 +209,13 @@ def test_recorded():
 def test_software():
     """Nobody promised what emulated links and PCIe carry: without --expect no pair is slow, and one line says why.
     What is the same of all four functions is one finding."""
-    done = subprocess.run([*card("--mtu", "1500"), DOCTOR, "--measure"], capture_output=True, text=True, timeout=BOUND_S,
-                          check=False)
+    done = subprocess.run([*card("--mtu", "1500"), DOCTOR, "--measure"], capture_output=True, text=True,
+                          timeout=BOUND_S, check=False)
     equal(done.returncode, 0, done)
     equal(done.stdout.count("software ConnectX"), 1, done.stdout)
     equal(re.findall(r"^\w+ +(measured\S*|link-mtu) ", done.stdout, re.M), ["link-mtu"], done.stdout)
-    check(re.search(r"^warn +link-mtu +(\w+, ){3}\w+: MTU 1500: .*\n +mend: with-softhca --mtu 9000", done.stdout, re.M),
-          done.stdout)
+    mtu = r"^warn +link-mtu +(\w+, ){3}\w+: MTU 1500: .*\n +mend: with-softhca --mtu 9000"
+    check(re.search(mtu, done.stdout, re.M), done.stdout)
 
 
 def test_interrupted():
