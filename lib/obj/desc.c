@@ -128,6 +128,13 @@ static int per_read(struct desc_build *b, const struct desc_at *at)
 	return desc_number(b, at, 1, UINT64_MAX, &b->per);
 }
 
+static int wrap_read(struct desc_build *b, const struct desc_at *at)
+{
+	int rc = desc_number(b, at, 2, 1ull << 32, &b->wrap);
+
+	return rc || SPW_IS_POW2(b->wrap) ? rc : desc_fail(at, spw_err(EINVAL, "a power of 2"));
+}
+
 static int align_read(struct desc_build *b, const struct desc_at *at)
 {
 	static const char *const word[] = {"zero", "first"};
@@ -273,6 +280,8 @@ static const struct desc_key root_key[] = {
 	{"only", desc_only_read, "FIELD: NUMBER or a list of them; other frames are not_object"},
 	{"number", number_read, "sum: counts packets, samples or objects"},
 	{"per", per_read, "how many of them are an object; `part` is the number within it"},
+	{"wrap", wrap_read,
+	 "objects after which their numbers begin again, where fields do not wrap"},
 	{"align", align_read, "where objects begin: zero, or first: at the first frame's number"},
 	{"label", label_read, "in place of number: fields that name the object"},
 	{"info", info_read, "these frames have no payload for the object"},

@@ -86,6 +86,7 @@ struct desc_segments {
 	uint32_t part; /* 1 + index of its header's part; 0: none */
 	struct desc_when more;
 	struct desc_sum place, bytes;
+	uint64_t zero; /* bytes, where they come out as 0 */
 };
 
 struct desc_set {
@@ -107,7 +108,7 @@ struct desc_build {
 	struct desc_segments segments;
 	struct desc_sum number, place, bytes, size, packet;
 	struct desc_at per_at;
-	uint64_t per; /* 0: not given */
+	uint64_t per, wrap; /* 0: not given */
 	uint32_t label[DESC_TEST_MAX];
 	uint32_t label_cnt;
 	struct desc_when info, end;

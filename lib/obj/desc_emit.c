@@ -279,6 +279,10 @@ static int number_emit(struct emit *e)
 	step = step_emit(e, PLAN_OP_key_per);
 	step->a = per;
 	step->b = plan_inverse(per);
+	if (e->b->wrap) {
+		plan->key_bits = spw_log2_floor64(e->b->wrap);
+		step_emit(e, PLAN_OP_key_wrap)->off = plan->key_bits;
+	}
 	return rc;
 }
 
@@ -301,8 +305,8 @@ static int key_emit(struct emit *e)
 	if (!b->number.cnt == !b->label_cnt)
 		return desc_fail(&b->at, spw_err(EINVAL, "either number or label says which object "
 							 "a frame belongs to"));
-	if (b->label_cnt && (b->per || e->plan->align_first))
-		return desc_fail(&b->at, spw_err(EINVAL, "per and align are of a number"));
+	if (b->label_cnt && (b->per || b->wrap || e->plan->align_first))
+		return desc_fail(&b->at, spw_err(EINVAL, "per, wrap and align are of a number"));
 	if (b->label_cnt)
 		label_emit(e);
 	return b->label_cnt ? 0 : number_emit(e);
@@ -360,7 +364,7 @@ static int segment_emit(struct emit *e)
 
 	fields_emit(e, s->part - 1);
 	rc = sum_emit(e, &s->bytes, payload_known(e->b));
-	step_emit(e, PLAN_OP_length);
+	step_emit(e, PLAN_OP_length)->a = s->zero;
 	if (rc == 0)
 		rc = sum_emit(e, &s->place, payload_known(e->b));
 	if (s->inline_data) {

@@ -147,8 +147,8 @@ static const struct desc_key part_key[] = {
 	{"when", part_when, "the part is there if these fields have these values"},
 	{"order", part_order, "big or little: of the bytes of its fields"},
 	{"word", part_word, "little: bits of the words that its fields stand in"},
-	{"bytes", part_bytes, "a number of bytes, behind its fields, that nothing needs"},
 	{"fields", part_fields, "its fields, NAME BITS"},
+	{"bytes", part_bytes, "a number of bytes, behind its fields, that nothing needs"},
 };
 
 static int part_begin(struct desc_build *b, const struct desc_at *at)
@@ -347,6 +347,11 @@ static int segments_bytes(struct desc_build *b, const struct desc_at *at)
 	return desc_sum_read(b, at, &b->segments.bytes);
 }
 
+static int segments_zero(struct desc_build *b, const struct desc_at *at)
+{
+	return desc_number(b, at, 1, DESC_BYTES_MAX, &b->segments.zero);
+}
+
 static int segments_place(struct desc_build *b, const struct desc_at *at)
 {
 	return desc_sum_read(b, at, &b->segments.place);
@@ -359,6 +364,7 @@ static const struct desc_key segments_key[] = {
 	{"only", desc_only_read, "as above, of these fields"},
 	{"more", segments_more, "another one follows; else they go on to the packet's end"},
 	{"bytes", segments_bytes, "length of its data"},
+	{"zero", segments_zero, "its length where bytes comes out as 0, of formats where 0 is all"},
 	{"place", segments_place, "where in the object it belongs"},
 };
 

@@ -257,7 +257,7 @@ static int places_check(const struct desc_build *b)
 					 (unsigned long long)place->times,
 					 (unsigned long long)bytes->times));
 	if (__builtin_mul_overflow(per, place->times, &total) ||
-	    total - place->times >= b->desc->plan.object_bytes ||
+	    (fixed && total - place->times >= b->desc->plan.object_bytes) ||
 	    total < b->desc->plan.object_bytes)
 		return desc_fail(&b->place.at,
 				 spw_err(EINVAL,

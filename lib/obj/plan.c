@@ -237,7 +237,8 @@ SPW_INLINE enum spw_obj_miss size_set(const struct spw_obj_plan *plan, struct ru
 }
 
 /* The object's bytes, or this frame's statement of them, bound the piece; it is made of whole
- * granules, but for the object's last. */
+ * granules, but for the object's last one. Where only a mark ends an object, its size is not known
+ * here. */
 SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, struct run *run,
 				       uint64_t skip, struct spw_obj_hit *hit)
 {
@@ -250,7 +251,8 @@ SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, struct r
 		return SPW_OBJ_MISS_beyond;
 	plan_divide(pos, plan->granule, plan->granule_inverse, &off_pos);
 	plan_divide(len, plan->granule, plan->granule_inverse, &off_len);
-	if (off_pos || (off_len && pos + len != limit))
+	if (off_pos || (off_len && pos + len != limit &&
+			(hit->flags & (SPW_OBJ_END | SPW_OBJ_SIZE)) != SPW_OBJ_END))
 		return SPW_OBJ_MISS_beyond;
 	hit->piece[hit->piece_cnt].pos = pos;
 	hit->piece[hit->piece_cnt].skip = (uint32_t)skip;
@@ -382,6 +384,8 @@ static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run 
 	case PLAN_OP_add_exact:
 		return sum_add_exact(run, step, reg[step->reg]) ? SPW_OBJ_MISS_none
 								: SPW_OBJ_MISS_beyond;
+	case PLAN_OP_key_wrap:
+		return hit->key >> step->off ? SPW_OBJ_MISS_beyond : SPW_OBJ_MISS_none;
 	case PLAN_OP_size:
 		return size_set(plan, run, hit);
 	case PLAN_OP_piece_after:
@@ -444,7 +448,8 @@ static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *
 			miss = payload_begin(run, step, reg);
 			break;
 		case PLAN_OP_length:
-			run->length = sum_take(run);
+			run->length = run->sum ? run->sum : step->a;
+			run->sum = 0;
 			break;
 		case PLAN_OP_piece:
 			miss = piece_at_start(plan, run, hit);
@@ -474,19 +479,21 @@ enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_
 }
 
 /* Of an object without bounds, so that the first frame's place does not matter. */
-void spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len)
+bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len)
 {
-	uint64_t object_bytes = plan->object_bytes, granule = plan->granule;
-	uint64_t inverse = plan->granule_inverse;
+	const uint64_t object_bytes = plan->object_bytes, granule = plan->granule;
+	const uint64_t inverse = plan->granule_inverse, phase = plan->phase;
 	struct spw_obj_hit hit;
+	bool found;
 
 	plan->object_bytes = UINT64_MAX;
 	plan->granule = 1;
 	plan->granule_inverse = plan_inverse(1);
 	plan->phase = 0;
-	if (spw_obj_plan_run(plan, frame, len, &hit) == SPW_OBJ_MISS_none)
-		plan->phase = hit.part;
+	found = spw_obj_plan_run(plan, frame, len, &hit) == SPW_OBJ_MISS_none;
+	plan->phase = found ? hit.part : phase;
 	plan->object_bytes = object_bytes;
 	plan->granule = granule;
 	plan->granule_inverse = inverse;
+	return found;
 }

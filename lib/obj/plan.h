@@ -38,6 +38,7 @@
 	X(P, add_exact, "sum += reg / off * b, a the inverse of off; no remainder")     \
 	X(P, key_cat, "key = key << off | reg")                                         \
 	X(P, key_per, "key = number / a, part = number % a, number = sum - phase")      \
+	X(P, key_wrap, "key must be below 2^off, else beyond")                          \
 	X(P, size, "size = sum, unless 0; larger than the object: beyond")              \
 	X(P, end, "flag END")                                                           \
 	X(P, info, "flag INFO; the run is over")                                        \

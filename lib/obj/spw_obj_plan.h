@@ -102,10 +102,11 @@ enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_
 				   uint32_t len, struct spw_obj_hit *hit_out);
 
 /* Purpose: lets objects begin at this frame's counter, where a sender starts at any number. To be
- *          called, if plan->align_first, with the first frame of a stream and of each restart,
- *          before it is read; nothing happens if the frame is none of the stream's.
+ *          called, if plan->align_first, with frames of a stream and of each restart until it
+ *          returns true, before they are read.
+ * Returns: whether the frame is the stream's; the plan is unchanged if not.
  * Thread:  owner of the plan, while nobody runs it. */
-void spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len);
+bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len);
 
 /* What happens to objects when the consumer is slower than the wire. name, meaning */
 #define SPW_OBJ_POLICY_LIST(X, P)                                                            \

@@ -158,7 +158,7 @@ static const struct {
 	/* the key */
 	{HEADER PLACE SHAPE, "f.yaml:1:1: either number or label"},
 	{HEADER NUMBER "label: [a]\n" PLACE SHAPE, "either number or label"},
-	{HEADER "label: [a]\nper: 4\nplace: 0\n" SHAPE, "per and align are of a number"},
+	{HEADER "label: [a]\nper: 4\nplace: 0\n" SHAPE, "per, wrap and align are of a"},
 	{HEADER "label: [a]\n" PLACE SHAPE, "part, header and rest are not known here"},
 	{"header: [[x 64, y 1, _ 7]]\nlabel: [x, y]\n", "a label of more than 64 bits"},
 	{HEADER "number: seq\nper: 0\n", "f.yaml:4:6: '0' is not allowed; allowed: 1 .. "},
@@ -167,6 +167,7 @@ static const struct {
 	{HEADER "number: a\nper: 32\nbytes: 8\nplace: part * 8\n" SHAPE,
 	 "a number of 4 bits never reaches the next object"},
 	/* the payload */
+	{"wrap: 3\n", "f.yaml:1:7: a power of 2"},
 	{HEADER NUMBER SHAPE, "f.yaml:1:1: either place, with bytes or without, or segments"},
 	{HEADER NUMBER "bytes: 10\nplace: part * 9\n" SHAPE,
 	 "f.yaml:6:8: places 9 bytes apart overlap: bytes is 10"},
