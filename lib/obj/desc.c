@@ -375,24 +375,25 @@ static int keys_read(struct desc_build *b, const struct desc_at *value)
 
 /* ---- what spans several keys ---- */
 
-static int build_finish(struct desc_build *b, const struct desc_at *value)
+static int build_finish(struct desc_build *b)
 {
-	static const char *const needed[] = {"header", "shape", "wire"};
+	const char *lacks = !b->part_cnt                ? "header"
+			    : !b->desc->shape.ndim      ? "shape"
+			    : b->wire == DESC_TYPE_NONE ? "wire"
+							: NULL;
 	int rc;
 
-	for (uint32_t i = 0; i < ROOT_CNT; i++)
-		for (uint32_t n = 0; n < SPW_ARRAY_CNT(needed); n++)
-			if (!value[i].node && strcmp(root_name(i, NULL), needed[n]) == 0)
-				return desc_fail(
-					&b->at, spw_err(EINVAL, "no %s; or begin with format: NAME",
-							needed[n]));
-	for (uint32_t i = 0; i < SPW_ARRAY_CNT(root_key); i++)
-		if (strcmp(root_key[i].name, "type") == 0 && !value[i].node)
-			b->type = b->wire;
+	if (lacks)
+		return desc_fail(&b->at,
+				 spw_err(EINVAL, "no %s; or begin with format: NAME", lacks));
+	if (b->type == DESC_TYPE_NONE)
+		b->type = b->wire;
 	rc = desc_shape_finish(b);
 	if (rc == 0)
+		rc = desc_granule_choose(b);
+	if (rc == 0)
 		rc = desc_emit(b);
-	return rc ? rc : desc_places_finish(b);
+	return rc ? rc : desc_places_check(b);
 }
 
 /* ---- documents ---- */
@@ -464,7 +465,7 @@ static int desc_read(struct desc_build *b, const struct spw_yaml *yaml)
 	if (rc == 0)
 		rc = keys_read(b, value);
 	if (rc == 0)
-		rc = build_finish(b, value);
+		rc = build_finish(b);
 	if (formatted)
 		spw_yaml_free(&format);
 	return rc;
@@ -472,7 +473,8 @@ static int desc_read(struct desc_build *b, const struct spw_yaml *yaml)
 
 static int desc_begin(struct spw_yaml *yaml, struct spw_obj_desc *desc_out)
 {
-	struct desc_build b = {.desc = desc_out, .big_wire = true};
+	struct desc_build b = {
+		.desc = desc_out, .big_wire = true, .type = DESC_TYPE_NONE, .wire = DESC_TYPE_NONE};
 	int rc;
 
 	memset(desc_out, 0, sizeof(*desc_out));

@@ -17,7 +17,8 @@
 #define DESC_SET_MAX    16u
 #define DESC_NAME_BYTES 32u
 #define DESC_BYTES_MAX  (1ull << 40) /* of an object, of all buffers: what a move can name */
-#define DESC_PART_BYTES 1024u        /* of a part of the header */
+#define DESC_TYPE_NONE  UINT32_MAX
+#define DESC_PART_BYTES 1024u /* of a part of the header */
 
 /* Where a value stands. */
 struct desc_at {
@@ -113,7 +114,7 @@ struct desc_build {
 	uint32_t label_cnt;
 	struct desc_when info, end;
 	bool whole, big_wire;
-	uint32_t type, wire; /* index of the element types */
+	uint32_t type, wire; /* index of the element types, or DESC_TYPE_NONE */
 };
 
 /* One key of a mapping. */
@@ -176,6 +177,14 @@ SPW_INLINE uint64_t desc_divisor(uint64_t a, uint64_t b)
 	return a;
 }
 
+/* Purpose: the value of a sum that is one number; 0: it is not. Pure. */
+SPW_INLINE uint64_t desc_sum_constant(const struct desc_sum *sum)
+{
+	return sum->cnt == 1 && sum->term[0].reg == PLAN_REG_ONE && sum->term[0].over == 1
+		       ? sum->term[0].times
+		       : 0;
+}
+
 /* Purpose: the keys that make the header (desc_header.c). */
 int desc_header_read(struct desc_build *b, const struct desc_at *at);
 int desc_items_read(struct desc_build *b, const struct desc_at *at);
@@ -189,7 +198,9 @@ int desc_type_read(struct desc_build *b, const struct desc_at *at);
 int desc_shape_read(struct desc_build *b, const struct desc_at *at);
 int desc_strides_read(struct desc_build *b, const struct desc_at *at);
 int desc_shape_finish(struct desc_build *b);
-int desc_places_finish(struct desc_build *b);
+int desc_granule_choose(struct desc_build *b);
+int desc_places_check(const struct desc_build *b);
+uint64_t desc_place_granule(const struct desc_sum *place);
 
 /* Purpose: the plan of what was read. Errors: -EINVAL with the place. */
 int desc_emit(struct desc_build *b);

@@ -114,8 +114,17 @@ static int term_emit(struct emit *e, const struct desc_sum *sum, struct desc_ter
 	return 0;
 }
 
-/* known: the first register that has no value yet. What is subtracted comes last, since a sum is
- * never negative. */
+/* known: the first register that has no value yet. */
+static int sum_check(const struct desc_sum *sum, enum plan_reg known)
+{
+	for (uint32_t i = 0; i < sum->cnt; i++)
+		if (sum->term[i].reg >= known && sum->term[i].reg < PLAN_REG_FIELD)
+			return desc_fail(&sum->at, spw_err(EINVAL, "part, header and rest are not "
+								   "known here"));
+	return 0;
+}
+
+/* What is subtracted comes last, since a sum is never negative. */
 static int sum_emit(struct emit *e, const struct desc_sum *sum, enum plan_reg known)
 {
 	int rc = 0;
@@ -237,16 +246,20 @@ static int header_emit(struct emit *e)
 
 /* ---- the key ---- */
 
+/* A field, and nothing else. */
+static bool sum_is_plain(const struct desc_sum *sum)
+{
+	const struct desc_term *term = &sum->term[0];
+
+	return sum->cnt == 1 && term->reg >= PLAN_REG_FIELD && !term->minus && term->times == 1 &&
+	       term->over == 1;
+}
+
 /* The bits of a number that is one field, so that it wraps there; 64 of any other. */
 static uint32_t number_bits(const struct desc_build *b)
 {
-	const struct desc_term *term = &b->number.term[0];
-
-	if (b->number.cnt != 1 || term->reg < PLAN_REG_FIELD || term->minus || term->times != 1 ||
-	    term->over != 1)
-		return 64;
-	for (uint32_t i = 0; i < b->field_cnt; i++)
-		if (b->field[i].reg == term->reg)
+	for (uint32_t i = 0; sum_is_plain(&b->number) && i < b->field_cnt; i++)
+		if (b->field[i].reg == (uint8_t)b->number.term[0].reg)
 			return b->field[i].bits;
 	return 64;
 }
@@ -257,8 +270,9 @@ static int number_emit(struct emit *e)
 	struct spw_obj_plan *plan = e->plan;
 	uint64_t per = e->b->per ? e->b->per : 1;
 	uint32_t bits = number_bits(e->b);
+	bool plain = sum_is_plain(&e->b->number);
 	struct spw_obj_step *step;
-	int rc = sum_emit(e, &e->b->number, PLAN_REG_PART);
+	int rc = plain ? 0 : sum_emit(e, &e->b->number, PLAN_REG_PART);
 
 	plan->number_mask = UINT64_MAX >> (64 - bits);
 	plan->key_bits = 64;
@@ -277,6 +291,7 @@ static int number_emit(struct emit *e)
 	if (SPW_IS_POW2(per))
 		plan->key_bits = bits - spw_log2_floor64(per);
 	step = step_emit(e, PLAN_OP_key_per);
+	step->reg = plain ? (uint8_t)e->b->number.term[0].reg : PLAN_REG_ZERO;
 	step->a = per;
 	step->b = plan_inverse(per);
 	if (e->b->wrap) {
@@ -342,17 +357,36 @@ static int flags_emit(struct emit *e)
 	return rc;
 }
 
-static int piece_emit(struct emit *e)
+/* Whether a frame may break a granule: where its place or its length is not made of them. */
+static bool piece_is_loose(const struct desc_build *b, uint64_t fixed, const struct desc_sum *place)
 {
+	uint64_t granule = b->desc->plan.granule;
+
+	return !fixed || fixed % granule || desc_place_granule(place) % granule;
+}
+
+/* A place of one product is computed by the step of the piece. */
+static int piece_emit(struct emit *e, uint64_t fixed)
+{
+	struct desc_sum *place = &e->b->place;
+	const struct desc_term *last = &place->term[place->cnt - 1];
+	bool alone = place->cnt == 1 && last->over == 1;
+	struct spw_obj_step *step;
 	int rc = 0;
 
-	if (e->b->bytes.cnt) {
+	if (e->b->bytes.cnt && !fixed) {
 		rc = sum_emit(e, &e->b->bytes, payload_known(e->b));
 		step_emit(e, PLAN_OP_length);
 	}
 	if (rc == 0)
-		rc = sum_emit(e, &e->b->place, payload_known(e->b));
-	step_emit(e, PLAN_OP_piece);
+		rc = sum_check(place, payload_known(e->b));
+	if (rc == 0 && !alone)
+		rc = sum_emit(e, place, payload_known(e->b));
+	step = step_emit(e, PLAN_OP_piece);
+	step->reg = alone ? (uint8_t)last->reg : PLAN_REG_ZERO;
+	step->a = alone ? last->minus : 0;
+	step->b = alone ? last->times : 0;
+	step->need = piece_is_loose(e->b, fixed, place);
 	return rc;
 }
 
@@ -360,6 +394,7 @@ static int segment_emit(struct emit *e)
 {
 	const struct desc_segments *s = &e->b->segments;
 	uint32_t bytes = e->b->part[s->part - 1].bits / 8;
+	struct spw_obj_step *step;
 	int rc;
 
 	fields_emit(e, s->part - 1);
@@ -368,10 +403,12 @@ static int segment_emit(struct emit *e)
 	if (rc == 0)
 		rc = sum_emit(e, &s->place, payload_known(e->b));
 	if (s->inline_data) {
-		step_emit(e, PLAN_OP_piece_inline)->off = bytes;
+		step = step_emit(e, PLAN_OP_piece_inline);
+		step->off = bytes;
+		step->need = 1;
 		return rc;
 	}
-	step_emit(e, PLAN_OP_piece_after);
+	step_emit(e, PLAN_OP_piece_after)->need = 1;
 	step_emit(e, PLAN_OP_skip)->off = bytes;
 	return rc;
 }
@@ -423,7 +460,8 @@ static int payload_emit(struct emit *e)
 	step = step_emit(e, PLAN_OP_payload);
 	step->off = e->pending;
 	step->a = b->whole;
-	return b->segments.most ? segments_emit(e) : piece_emit(e);
+	step->b = desc_sum_constant(&b->bytes);
+	return b->segments.most ? segments_emit(e) : piece_emit(e, step->b);
 }
 
 int desc_emit(struct desc_build *b)
@@ -437,6 +475,7 @@ int desc_emit(struct desc_build *b)
 		rc = flags_emit(&e);
 	if (rc == 0)
 		rc = payload_emit(&e);
+	step_emit(&e, PLAN_OP_done);
 	if (rc == 0 && e.plan->step_cnt > SPW_OBJ_PLAN_STEP_MAX)
 		rc = desc_fail(&b->at, spw_err(EINVAL,
 					       "the plan has %u steps; %u is the limit: "

@@ -196,7 +196,7 @@ int desc_shape_finish(struct desc_build *b)
 /* ---- what can never be whole ---- */
 
 /* The largest number that divides all places; 0: they are all 0. */
-static uint64_t place_granule(const struct desc_sum *place)
+uint64_t desc_place_granule(const struct desc_sum *place)
 {
 	uint64_t granule = 0;
 
@@ -208,13 +208,13 @@ static uint64_t place_granule(const struct desc_sum *place)
 	return granule;
 }
 
-static int granule_choose(struct desc_build *b)
+int desc_granule_choose(struct desc_build *b)
 {
 	struct spw_obj_plan *plan = &b->desc->plan;
 	uint64_t wire = desc_type[b->wire].part_bytes, granule = b->desc->rule.granule;
 
 	if (granule == 0) {
-		granule = place_granule(b->place.cnt ? &b->place : &b->segments.place);
+		granule = desc_place_granule(b->place.cnt ? &b->place : &b->segments.place);
 		granule = granule ? granule / desc_divisor(granule, wire) * wire
 				  : plan->object_bytes;
 	}
@@ -236,26 +236,26 @@ static int granule_choose(struct desc_build *b)
 }
 
 /* part * STEP: the places of an object follow each other, and are the object. */
-static int places_check(const struct desc_build *b)
+int desc_places_check(const struct desc_build *b)
 {
-	const struct desc_term *place = &b->place.term[0], *bytes = &b->bytes.term[0];
+	const struct desc_term *place = &b->place.term[0];
 	uint64_t per = b->per ? b->per : 1, total;
-	bool fixed = b->bytes.cnt == 1 && bytes->reg == PLAN_REG_ONE && bytes->over == 1;
+	uint64_t fixed = desc_sum_constant(&b->bytes);
 
 	if (b->place.cnt != 1 || place->reg != PLAN_REG_PART || place->minus || place->over != 1)
 		return 0;
-	if (fixed && bytes->times > place->times)
+	if (fixed && fixed > place->times)
 		return desc_fail(&b->place.at,
 				 spw_err(EINVAL, "places %llu bytes apart overlap: bytes is %llu",
 					 (unsigned long long)place->times,
-					 (unsigned long long)bytes->times));
-	if (fixed && bytes->times < place->times)
+					 (unsigned long long)fixed));
+	if (fixed && fixed < place->times)
 		return desc_fail(&b->place.at,
 				 spw_err(EINVAL,
 					 "places %llu bytes apart leave gaps: bytes is %llu, so no "
 					 "object would be complete",
 					 (unsigned long long)place->times,
-					 (unsigned long long)bytes->times));
+					 (unsigned long long)fixed));
 	if (__builtin_mul_overflow(per, place->times, &total) ||
 	    (fixed && total - place->times >= b->desc->plan.object_bytes) ||
 	    total < b->desc->plan.object_bytes)
@@ -266,11 +266,4 @@ static int places_check(const struct desc_build *b)
 					 (unsigned long long)per, (unsigned long long)place->times,
 					 (unsigned long long)b->desc->plan.object_bytes));
 	return 0;
-}
-
-int desc_places_finish(struct desc_build *b)
-{
-	int rc = granule_choose(b);
-
-	return rc ? rc : places_check(b);
 }

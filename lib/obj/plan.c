@@ -8,11 +8,8 @@
  * by constants, which a later read or plan_payload checks, and by sums that plan_skip checks; all
  * of it is far from 2^64.
  */
-#include <string.h>
-
+#include "frame/spw_ident.h"
 #include "obj/plan.h"
-
-enum { ETH_BYTES = 14, TAG_BYTES = 4, TAG_MAX = 2, IPV6_BYTES = 40, UDP_BYTES = 8 };
 
 struct run {
 	const uint8_t *frame;
@@ -25,82 +22,32 @@ __extension__ typedef unsigned __int128 plan_wide;
 
 /* ---- where the header begins ---- */
 
-static uint32_t be16_load(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 8 | at[1];
-}
-
-/* Behind the Ethernet type and the tags in front of it; 0: the frame is too short. */
-SPW_INLINE uint64_t ethernet_skip(const struct run *run, uint32_t *type_out)
-{
-	uint64_t at = ETH_BYTES;
-
-	if (run->len < at)
-		return 0;
-	*type_out = be16_load(run->frame + at - 2);
-	for (int i = 0; i < TAG_MAX && (*type_out == 0x8100 || *type_out == 0x88a8); i++) {
-		at += TAG_BYTES;
-		if (run->len < at)
-			return 0;
-		*type_out = be16_load(run->frame + at - 2);
-	}
-	return at;
-}
-
-static enum spw_obj_miss ethernet_begin(struct run *run, uint32_t type)
-{
-	uint32_t got;
-
-	run->begin = ethernet_skip(run, &got);
-	run->end = run->len;
-	if (!run->begin)
-		return SPW_OBJ_MISS_cut;
-	return type == 0 || got == type ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
-}
-
-/* The bytes of the IP header; 0: not UDP, or a fragment. The reads lie within 20 bytes. */
-SPW_INLINE uint64_t ip_bytes(const uint8_t *ip, uint32_t type)
-{
-	uint32_t bytes = (ip[0] & 15u) * 4;
-
-	if (type == 0x86dd)
-		return ip[0] >> 4 == 6 && ip[6] == 17 ? IPV6_BYTES : 0;
-	if (type != 0x0800 || ip[0] >> 4 != 4 || bytes < 20 || ip[9] != 17)
-		return 0;
-	return be16_load(ip + 6) & 0x3fff ? 0 : bytes;
-}
+enum { UDP_PLAIN = 34 }; /* bytes in front of UDP without tags and options */
 
 /* UDP's length, not the frame's, is where the payload ends: short frames are padded. */
-SPW_INLINE enum spw_obj_miss udp_begin(struct run *run, uint32_t port)
+SPW_INLINE enum spw_obj_miss udp_read(const struct spw_obj_plan *plan, struct run *run)
 {
-	uint32_t type;
-	uint64_t at = ethernet_skip(run, &type), bytes;
+	const uint8_t *udp = run->frame + run->begin;
+	uint64_t bytes = plan_be16(udp + 4);
 
-	if (!at || run->len - at < 20)
-		return SPW_OBJ_MISS_cut;
-	bytes = ip_bytes(run->frame + at, type);
-	if (!bytes)
+	if ((plan->port && plan_be16(udp + 2) != plan->port) || bytes < PLAN_UDP_BYTES)
 		return SPW_OBJ_MISS_not_object;
-	at += bytes;
-	if (run->len < at + UDP_BYTES)
-		return SPW_OBJ_MISS_cut;
-	bytes = be16_load(run->frame + at + 4);
-	if ((port && be16_load(run->frame + at + 2) != port) || bytes < UDP_BYTES)
-		return SPW_OBJ_MISS_not_object;
-	run->begin = at + UDP_BYTES;
-	run->end = at + bytes;
+	run->end = run->begin + bytes;
+	run->begin += PLAN_UDP_BYTES;
 	return run->end <= run->len ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_cut;
 }
 
 SPW_INLINE enum spw_obj_miss header_begin(const struct spw_obj_plan *plan, struct run *run)
 {
-	if (spw_likely(plan->under == SPW_OBJ_UNDER_udp))
-		return udp_begin(run, plan->port);
-	if (plan->under == SPW_OBJ_UNDER_ethernet)
-		return ethernet_begin(run, plan->port);
-	run->begin = 0;
-	run->end = run->len;
-	return SPW_OBJ_MISS_none;
+	enum spw_obj_miss miss;
+
+	if (spw_likely(plan->under == SPW_OBJ_UNDER_udp && run->len >= UDP_PLAIN + PLAN_UDP_BYTES &&
+		       spw_ident_is_udp(run->frame) && !(plan_be16(run->frame + 20) & 0x3fff))) {
+		run->begin = UDP_PLAIN;
+		return udp_read(plan, run);
+	}
+	miss = plan_begin(plan, run->frame, (uint32_t)run->len, &run->begin, &run->end);
+	return miss || plan->under != SPW_OBJ_UNDER_udp ? miss : udp_read(plan, run);
 }
 
 /* ---- fields ---- */
@@ -211,14 +158,15 @@ SPW_INLINE enum spw_obj_miss payload_begin(struct run *run, const struct spw_obj
 		return SPW_OBJ_MISS_cut;
 	reg[PLAN_REG_HEADER] = at - run->begin;
 	run->start = step->a ? run->begin : at;
-	reg[PLAN_REG_REST] = run->length = run->end - run->start;
+	reg[PLAN_REG_REST] = run->end - run->start;
+	run->length = step->b ? step->b : reg[PLAN_REG_REST];
 	return SPW_OBJ_MISS_none;
 }
 
 SPW_INLINE void key_per(const struct spw_obj_plan *plan, const struct spw_obj_step *step,
 			struct run *run, struct spw_obj_hit *hit, uint64_t *reg)
 {
-	uint64_t number = (sum_take(run) - plan->phase) & plan->number_mask;
+	uint64_t number = (sum_take(run) + reg[step->reg] - plan->phase) & plan->number_mask;
 
 	hit->key = plan_divide(number, step->a, step->b, &hit->part);
 	reg[PLAN_REG_PART] = hit->part;
@@ -237,23 +185,26 @@ SPW_INLINE enum spw_obj_miss size_set(const struct spw_obj_plan *plan, struct ru
 }
 
 /* The object's bytes, or this frame's statement of them, bound the piece; it is made of whole
- * granules, but for the object's last one. Where only a mark ends an object, its size is not known
- * here. */
-SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, struct run *run,
-				       uint64_t skip, struct spw_obj_hit *hit)
+ * granules, but for the object's last one, which step->need says has to be looked at. Where only a
+ * mark ends an object, its size is not known here. */
+SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, const struct run *run,
+				       const struct spw_obj_step *step, uint64_t pos, uint64_t skip,
+				       struct spw_obj_hit *hit)
 {
 	uint64_t limit = hit->flags & SPW_OBJ_SIZE ? hit->size : plan->object_bytes;
-	uint64_t pos = sum_take(run), len = run->length, off_pos, off_len;
+	uint64_t len = run->length, off_pos, off_len;
 
 	if (len == 0)
 		return SPW_OBJ_MISS_none;
 	if (pos > limit || len > limit - pos)
 		return SPW_OBJ_MISS_beyond;
-	plan_divide(pos, plan->granule, plan->granule_inverse, &off_pos);
-	plan_divide(len, plan->granule, plan->granule_inverse, &off_len);
-	if (off_pos || (off_len && pos + len != limit &&
-			(hit->flags & (SPW_OBJ_END | SPW_OBJ_SIZE)) != SPW_OBJ_END))
-		return SPW_OBJ_MISS_beyond;
+	if (step->need) {
+		plan_divide(pos, plan->granule, plan->granule_inverse, &off_pos);
+		plan_divide(len, plan->granule, plan->granule_inverse, &off_len);
+		if (off_pos || (off_len && pos + len != limit &&
+				(hit->flags & (SPW_OBJ_END | SPW_OBJ_SIZE)) != SPW_OBJ_END))
+			return SPW_OBJ_MISS_beyond;
+	}
 	hit->piece[hit->piece_cnt].pos = pos;
 	hit->piece[hit->piece_cnt].skip = (uint32_t)skip;
 	hit->piece[hit->piece_cnt].len = (uint32_t)len;
@@ -269,7 +220,7 @@ SPW_INLINE enum spw_obj_miss piece_inline(const struct spw_obj_plan *plan, struc
 	if (skip > run->end || run->length > run->end - skip)
 		return SPW_OBJ_MISS_cut;
 	run->at = skip + run->length;
-	return piece_add(plan, run, skip, hit);
+	return piece_add(plan, run, step, sum_take(run), skip, hit);
 }
 
 static enum spw_obj_miss pieces_spread(struct run *run, const struct spw_obj_step *step,
@@ -305,11 +256,14 @@ static enum spw_obj_miss end_bound(struct run *run)
 }
 
 SPW_INLINE enum spw_obj_miss piece_at_start(const struct spw_obj_plan *plan, struct run *run,
+					    const struct spw_obj_step *step, uint64_t value,
 					    struct spw_obj_hit *hit)
 {
 	if (run->length > run->end - run->start)
 		return SPW_OBJ_MISS_cut;
-	return piece_add(plan, run, run->start, hit);
+	if (!sum_add(run, step, value))
+		return SPW_OBJ_MISS_beyond;
+	return piece_add(plan, run, step, run->sum, run->start, hit);
 }
 
 /* ---- the steps ---- */
@@ -326,7 +280,7 @@ SPW_INLINE bool value_load(const struct run *run, const struct spw_obj_step *ste
 	return true;
 }
 
-static enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_step *step)
+SPW_INLINE enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_step *step)
 {
 	uint64_t w;
 
@@ -334,11 +288,6 @@ static enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_st
 		return SPW_OBJ_MISS_cut;
 	return (w >> step->shift & step->a) == step->b ? SPW_OBJ_MISS_none
 						       : SPW_OBJ_MISS_not_object;
-}
-
-SPW_INLINE enum spw_obj_miss reg_is(const struct spw_obj_step *step, uint64_t value)
-{
-	return value == step->b ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
 }
 
 /* How many steps are skipped. */
@@ -356,12 +305,14 @@ SPW_INLINE uint32_t step_jump(const struct run *run, const struct spw_obj_step *
 	return holds ? 0 : step->off;
 }
 
-/* The steps that most formats do without, or that most frames meet once. */
+/* The steps that most formats do without, or that few frames meet. */
 static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run *run,
 				    const struct spw_obj_step *step, uint64_t *reg,
 				    struct spw_obj_hit *hit)
 {
 	switch ((enum plan_op)step->op) {
+	case PLAN_OP_test_is:
+		return reg[step->reg] == step->b ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
 	case PLAN_OP_test_in:
 		return set_has(step->b, reg[step->reg]) ? SPW_OBJ_MISS_none
 							: SPW_OBJ_MISS_not_object;
@@ -388,8 +339,11 @@ static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run 
 		return hit->key >> step->off ? SPW_OBJ_MISS_beyond : SPW_OBJ_MISS_none;
 	case PLAN_OP_size:
 		return size_set(plan, run, hit);
+	case PLAN_OP_end:
+		hit->flags |= SPW_OBJ_END;
+		return SPW_OBJ_MISS_none;
 	case PLAN_OP_piece_after:
-		return piece_add(plan, run, 0, hit);
+		return piece_add(plan, run, step, sum_take(run), 0, hit);
 	case PLAN_OP_piece_inline:
 		return piece_inline(plan, run, step, hit);
 	case PLAN_OP_spread:
@@ -399,66 +353,63 @@ static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run 
 	}
 }
 
+/* A plan ends with `piece` or `done`, so that the loop has no count. */
 static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *run,
 				   struct spw_obj_hit *hit)
 {
-	const struct spw_obj_step *step = plan->step, *end = step + plan->step_cnt;
 	uint64_t reg[PLAN_REG_CNT];
 	enum spw_obj_miss miss = SPW_OBJ_MISS_none;
 
 	reg[PLAN_REG_ONE] = 1;
-	for (; step < end && miss == SPW_OBJ_MISS_none; step++) {
+	reg[PLAN_REG_ZERO] = 0;
+	for (const struct spw_obj_step *step = plan->step;; step++) {
 		switch ((enum plan_op)step->op) {
 		case PLAN_OP_load:
 		case PLAN_OP_load_little:
 			if (!value_load(run, step, reg))
 				return SPW_OBJ_MISS_cut;
-			break;
+			continue;
 		case PLAN_OP_load_is:
 			miss = value_is(run, step);
-			break;
-		case PLAN_OP_test_is:
-			miss = reg_is(step, reg[step->reg]);
 			break;
 		case PLAN_OP_unless_is:
 		case PLAN_OP_unless_in:
 		case PLAN_OP_unless_more:
 			step += step_jump(run, step, reg);
-			break;
+			continue;
 		case PLAN_OP_skip:
 			run->at += step->off;
-			break;
+			continue;
 		case PLAN_OP_add:
 			if (!sum_add(run, step, reg[step->reg]))
 				return SPW_OBJ_MISS_beyond;
-			break;
+			continue;
 		case PLAN_OP_key_cat:
 			hit->key = hit->key << step->off | reg[step->reg];
-			break;
+			continue;
 		case PLAN_OP_key_per:
 			key_per(plan, step, run, hit, reg);
-			break;
-		case PLAN_OP_end:
-			hit->flags |= SPW_OBJ_END;
-			break;
-		case PLAN_OP_info:
-			hit->flags |= SPW_OBJ_INFO;
-			return SPW_OBJ_MISS_none;
+			continue;
 		case PLAN_OP_payload:
 			miss = payload_begin(run, step, reg);
 			break;
 		case PLAN_OP_length:
 			run->length = run->sum ? run->sum : step->a;
 			run->sum = 0;
-			break;
+			continue;
 		case PLAN_OP_piece:
-			miss = piece_at_start(plan, run, hit);
-			break;
+			return piece_at_start(plan, run, step, reg[step->reg], hit);
+		case PLAN_OP_info:
+			hit->flags |= SPW_OBJ_INFO;
+			return SPW_OBJ_MISS_none;
+		case PLAN_OP_done:
+			return SPW_OBJ_MISS_none;
 		default:
 			miss = step_other(plan, run, step, reg, hit);
 		}
+		if (spw_unlikely(miss != SPW_OBJ_MISS_none))
+			return miss;
 	}
-	return miss;
 }
 
 enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_t *frame,

@@ -3,7 +3,7 @@
  *
  * Private to lib/obj: the steps of a plan. A run has an offset `at` into the frame, where fields
  * are counted from; an accumulator `sum`, which every use empties; and registers, one for each
- * field that anything needs, and those below.
+ * field that anything needs, and those below. Pieces are compared with granules if `need`.
  *
  *   begin ──fields, guards, skips──> at ──payload──> start ... end      number ──key_*──> key, part
  *                                                                       length, piece ──> a piece
@@ -48,12 +48,14 @@
 	X(P, piece_after, "the same; where they start is known at spread")              \
 	X(P, piece_inline, "length bytes at + off belong at sum; at moves behind them") \
 	X(P, spread, "pieces start one after the other from at + off on")               \
-	X(P, refuse, "beyond: more segments than a frame may have")
+	X(P, refuse, "beyond: more segments than a frame may have")                     \
+	X(P, done, "the run is over")
 
 enum plan_op { SPW_ENUM(PLAN_OP) };
 
 /* Registers that are no fields, before those that are. */
 enum plan_reg {
+	PLAN_REG_ZERO,   /* 0 */
 	PLAN_REG_ONE,    /* 1 */
 	PLAN_REG_PART,   /* number % per */
 	PLAN_REG_HEADER, /* bytes of the header */
@@ -64,6 +66,19 @@ enum plan_reg {
 
 #define PLAN_ITEM_MAX    32u /* items of a packet that are looked at */
 #define PLAN_ITEM_ID_MAX 8u  /* ids that are searched for */
+
+#define PLAN_UDP_BYTES 8u
+
+/* Purpose: 2 bytes of network order, at any alignment. Pure. */
+SPW_INLINE uint32_t plan_be16(const uint8_t *at)
+{
+	return (uint32_t)at[0] << 8 | at[1];
+}
+
+/* Purpose: where the description's header begins in a frame, and where the frame ends; of UDP,
+ *          where its header begins, of which all bytes are there. */
+enum spw_obj_miss plan_begin(const struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len,
+			     uint64_t *begin_out, uint64_t *end_out);
 
 /* Purpose: what plan_divide multiplies by. d > 0. Pure. */
 SPW_INLINE uint64_t plan_inverse(uint64_t d)

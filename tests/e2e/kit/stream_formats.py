@@ -2,8 +2,9 @@
 """Each format of share/streams twice: its packets, and a model of what a receiver must make of a frame. Both are
 written from the standards (the heads of share/streams name them) and know nothing of descriptions and plans.
 
-A format has `settings` (what its description sets), `frames(objects, first)` and `read(frame)`, which returns (key, size,
-end, [(position, skip, length)]) or raises Miss. `tshark` names a dissector's fields, and `told` says what they must be."""
+A format has `settings` (what its description sets), `frames(objects, first)` and `read(frame)`, which returns (key,
+size, end, [(position, skip, length)]) or raises Miss. `tshark` names a dissector's fields, and `told` says what they
+must be."""
 import struct
 
 from streams import Miss, Reader, demand, ethernet, payload, read_ethernet, read_udp, udp
@@ -99,12 +100,14 @@ class Vrt(Sampled):
             sample = (first * 256 + 17 + n * 32) & (2 ** 41 - 1)
             stream, klass, trailer = n & 1, n >> 1 & 1, n >> 2 & 1
             words = 1 + stream + 2 * klass + 1 + 2 + 32 + trailer
-            head = struct.pack(">I", stream << 28 | klass << 27 | trailer << 26 | 1 << 22 | 1 << 20 | (n & 15) << 16 | words)
+            flags = stream << 28 | klass << 27 | trailer << 26 | 1 << 22 | 1 << 20
+            head = struct.pack(">I", flags | (n & 15) << 16 | words)
             head += struct.pack(">I", 7) * stream + bytes.fromhex("0012345600010002") * klass
             head += struct.pack(">IQ", sample // 1000, sample % 1000)
             yield udp(head + payload(self.stream, 0, n * 128, 128) + bytes(4 * trailer), 4991)
             if n % 5 == 0:  # a context packet
-                yield udp(struct.pack(">IIIQI", 0x41600000 | (n & 15) << 16 | 6, 7, sample // 1000, sample % 1000, 0), 4991)
+                head = 0x41600000 | (n & 15) << 16 | 6
+                yield udp(struct.pack(">IIIQI", head, 7, sample // 1000, sample % 1000, 0), 4991)
 
     def read(self, frame):
         r = read_udp(frame, 4991)
@@ -208,7 +211,8 @@ class Gvsp(Format):
             yield udp(self.head(block, 1, 0) + leader, 20202)
             for packet in range(1, 8):
                 count = min(64, 400 - (packet - 1) * 64)
-                yield udp(self.head(block, 3, packet) + payload(self.stream, block & 0xffff, (packet - 1) * 64, count), 20202)
+                data = payload(self.stream, block & 0xffff, (packet - 1) * 64, count)
+                yield udp(self.head(block, 3, packet) + data, 20202)
             yield udp(self.head(block, 2, 8) + struct.pack(">HHI", 0, 1, 10), 20202)
 
     def fields(self, r):
@@ -265,7 +269,7 @@ class Rfc4175(Format):
                 for parts in ([(line, 0, 50), (line + 1, 0, 10), (line + 1, 10, 10)], [(line + 1, 20, 30)]):
                     sources = seq % 3
                     marker = line == 4 and len(parts) == 1
-                    head = struct.pack(">BBHII", 0x80 | (seq & 1) << 4 | sources, marker << 7 | 96, seq & 0xffff, stamp, 1)
+                    head = struct.pack(">BBHII", 0x80 | (seq & 1) << 4 | sources, marker << 7 | 96, seq, stamp, 1)
                     head += struct.pack(">I", 9) * sources
                     head += struct.pack(">HHI", 0xbede, 1, 0) * (seq & 1)
                     head += struct.pack(">H", seq >> 16)
@@ -396,7 +400,7 @@ class Hsb(Format):
         return key, 0, bool(immediate), self.piece(part, r.at, count, end=immediate)
 
     def told(self, frame):
-        return int.from_bytes(frame[51:54], "big"), int.from_bytes(frame[54:62], "big"), int.from_bytes(frame[66:70], "big")
+        return tuple(int.from_bytes(frame[at:at + count], "big") for at, count in ((51, 3), (54, 8), (66, 4)))
 
 
 class Oran(Format):

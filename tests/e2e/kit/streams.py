@@ -27,8 +27,8 @@ def udp(inside, port, tags=(), v6=False, options=b""):
     segment = struct.pack(">HHHH", 40000, port, 8 + len(inside), 0) + inside
     if v6:
         return ethernet(struct.pack(">IHBB", 6 << 28, len(segment), 17, 64) + bytes(32) + segment, 0x86dd, tags)
-    head = struct.pack(">BBHHHBBHII", 0x45 + len(options) // 4, 0, 20 + len(options) + len(segment), 0, 0x4000, 64, 17, 0,
-                       0x0a000001, 0x0a000002)
+    head = struct.pack(">BBHHHBBHII", 0x45 + len(options) // 4, 0, 20 + len(options) + len(segment), 0, 0x4000, 64, 17,
+                       0, 0x0a000001, 0x0a000002)
     total = sum(struct.unpack(f">{10 + len(options) // 2}H", head + options))
     while total >> 16:
         total = (total & 0xffff) + (total >> 16)

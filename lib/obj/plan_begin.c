@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Where a description's header begins in a frame, and where what it may claim ends: behind the
+ * headers of the packet. The common ones, UDP without tags and options, are read in plan.c.
+ */
+#include "obj/plan.h"
+
+enum { ETH_BYTES = 14, TAG_BYTES = 4, TAG_MAX = 2, IPV6_BYTES = 40 };
+
+/* Behind the Ethernet type and the tags in front of it; 0: the frame is too short. */
+SPW_INLINE uint64_t ethernet_skip(const uint8_t *frame, uint64_t len, uint32_t *type_out)
+{
+	uint64_t at = ETH_BYTES;
+
+	if (len < at)
+		return 0;
+	*type_out = plan_be16(frame + at - 2);
+	for (int i = 0; i < TAG_MAX && (*type_out == 0x8100 || *type_out == 0x88a8); i++) {
+		at += TAG_BYTES;
+		if (len < at)
+			return 0;
+		*type_out = plan_be16(frame + at - 2);
+	}
+	return at;
+}
+
+static enum spw_obj_miss ethernet_begin(const uint8_t *frame, uint64_t len, uint32_t type,
+					uint64_t *begin_out)
+{
+	uint32_t got;
+
+	*begin_out = ethernet_skip(frame, len, &got);
+	if (!*begin_out)
+		return SPW_OBJ_MISS_cut;
+	return type == 0 || got == type ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
+}
+
+/* The bytes of the IP header; 0: not UDP, or a fragment. The reads lie within 20 bytes. */
+SPW_INLINE uint64_t ip_bytes(const uint8_t *ip, uint32_t type)
+{
+	uint32_t bytes = (ip[0] & 15u) * 4;
+
+	if (type == 0x86dd)
+		return ip[0] >> 4 == 6 && ip[6] == 17 ? IPV6_BYTES : 0;
+	if (type != 0x0800 || ip[0] >> 4 != 4 || bytes < 20 || ip[9] != 17)
+		return 0;
+	return plan_be16(ip + 6) & 0x3fff ? 0 : bytes;
+}
+
+/* UDP with tags, options or IPv6. */
+static enum spw_obj_miss udp_begin(const uint8_t *frame, uint64_t len, uint64_t *at_out)
+{
+	uint32_t type;
+	uint64_t at = ethernet_skip(frame, len, &type), bytes;
+
+	if (!at || len - at < 20)
+		return SPW_OBJ_MISS_cut;
+	bytes = ip_bytes(frame + at, type);
+	if (!bytes)
+		return SPW_OBJ_MISS_not_object;
+	*at_out = at + bytes;
+	return len < *at_out + PLAN_UDP_BYTES ? SPW_OBJ_MISS_cut : SPW_OBJ_MISS_none;
+}
+
+enum spw_obj_miss plan_begin(const struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len,
+			     uint64_t *begin_out, uint64_t *end_out)
+{
+	*begin_out = 0;
+	*end_out = len;
+	if (plan->under == SPW_OBJ_UNDER_ethernet)
+		return ethernet_begin(frame, len, plan->port, begin_out);
+	if (plan->under == SPW_OBJ_UNDER_message)
+		return SPW_OBJ_MISS_none;
+	return udp_begin(frame, len, begin_out);
+}
