@@ -200,23 +200,14 @@ static int whole_read(struct desc_build *b, const struct desc_at *at)
 	return rc ? rc : spw_yaml_set(at->yaml, &opt, "whole", b, at->node);
 }
 
-static int when_use(struct desc_build *b, const struct desc_at *at, struct desc_when *when)
-{
-	int rc = desc_when_read(b, at, when);
-
-	for (uint32_t i = 0; rc == 0 && i < when->cnt; i++)
-		rc = desc_field_use(b, at, when->test[i].field);
-	return rc;
-}
-
 static int info_read(struct desc_build *b, const struct desc_at *at)
 {
-	return when_use(b, at, &b->info);
+	return desc_when_use(b, at, &b->info);
 }
 
 static int end_read(struct desc_build *b, const struct desc_at *at)
 {
-	return when_use(b, at, &b->end);
+	return desc_when_use(b, at, &b->end);
 }
 
 /* ---- the keys ---- */

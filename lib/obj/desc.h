@@ -161,9 +161,11 @@ int desc_field_use(struct desc_build *b, const struct desc_at *at, uint32_t fiel
 int desc_name_new(const struct desc_build *b, const struct desc_at *at, const char *name,
 		  size_t bytes);
 
-/* Purpose: reads a sum, "line * pitch + x / 2 * 5"; of a condition, { m: 1, type: [6, 7] }. */
+/* Purpose: reads a sum, "line * pitch + x / 2 * 5"; of a condition, { m: 1, type: [6, 7] };
+ *          desc_when_use also gives its fields registers. */
 int desc_sum_read(struct desc_build *b, const struct desc_at *at, struct desc_sum *sum_out);
 int desc_when_read(struct desc_build *b, const struct desc_at *at, struct desc_when *when_out);
+int desc_when_use(struct desc_build *b, const struct desc_at *at, struct desc_when *when_out);
 
 /* Purpose: the greatest common divisor. Pure. */
 SPW_INLINE uint64_t desc_divisor(uint64_t a, uint64_t b)

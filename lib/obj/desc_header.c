@@ -109,12 +109,7 @@ static int field_read(struct desc_build *b, const struct desc_at *at)
 
 static int part_when(struct desc_build *b, const struct desc_at *at)
 {
-	struct desc_when *when = &part_last(b)->when;
-	int rc = desc_when_read(b, at, when);
-
-	for (uint32_t i = 0; rc == 0 && i < when->cnt; i++)
-		rc = desc_field_use(b, at, when->test[i].field);
-	return rc;
+	return desc_when_use(b, at, &part_last(b)->when);
 }
 
 static int part_order(struct desc_build *b, const struct desc_at *at)
@@ -335,11 +330,7 @@ static int segments_header(struct desc_build *b, const struct desc_at *at)
 
 static int segments_more(struct desc_build *b, const struct desc_at *at)
 {
-	int rc = desc_when_read(b, at, &b->segments.more);
-
-	for (uint32_t i = 0; rc == 0 && i < b->segments.more.cnt; i++)
-		rc = desc_field_use(b, at, b->segments.more.test[i].field);
-	return rc;
+	return desc_when_use(b, at, &b->segments.more);
 }
 
 static int segments_bytes(struct desc_build *b, const struct desc_at *at)

@@ -402,3 +402,12 @@ int desc_when_read(struct desc_build *b, const struct desc_at *at, struct desc_w
 	}
 	return rc;
 }
+
+int desc_when_use(struct desc_build *b, const struct desc_at *at, struct desc_when *when_out)
+{
+	int rc = desc_when_read(b, at, when_out);
+
+	for (uint32_t i = 0; rc == 0 && i < when_out->cnt; i++)
+		rc = desc_field_use(b, at, when_out->test[i].field);
+	return rc;
+}
