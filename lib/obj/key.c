@@ -101,10 +101,10 @@ static struct obj_fill *key_restart(struct spw_obj *obj, uint64_t key, enum spw_
 	return key_insert(obj, key, key);
 }
 
-static struct obj_fill *key_in_window(const struct spw_obj *obj, uint64_t id)
+static struct obj_fill *key_in_row(const struct obj_row *row, uint64_t id)
 {
-	for (uint32_t i = obj->window.end; i != obj->window.first; i--) {
-		struct obj_fill *f = *window_row(&obj->window, i - 1);
+	for (uint32_t i = row->end; i != row->first; i--) {
+		struct obj_fill *f = *window_row(row, i - 1);
 
 		if (f->id == id)
 			return f;
@@ -139,7 +139,7 @@ struct obj_fill *obj_key_find(struct spw_obj *obj, uint64_t key, enum spw_obj_fa
 	id = high + (uint64_t)delta;
 	far = (delta < 0 ? 0 - (uint64_t)delta : (uint64_t)delta) > obj->near;
 	if (!far)
-		f = key_in_window(obj, id);
+		f = key_in_row(&obj->window, id);
 	if (f && f->state == OBJ_OPEN)
 		return f;
 	if (quiet ? far || delta <= 0 : far && key_is_confirmed(obj, key))
@@ -154,6 +154,8 @@ struct obj_fill *obj_key_find(struct spw_obj *obj, uint64_t key, enum spw_obj_fa
 		key_count_unseen(obj, id, delta);
 		return key_insert(obj, id, key);
 	}
+	if (!f)
+		f = key_in_row(&obj->line, id);
 	if (f && f->state == OBJ_CLOSED)
 		f->receipt.packets_late++;
 	*fate_out = SPW_OBJ_FATE_late;
