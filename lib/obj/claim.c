@@ -134,7 +134,7 @@ static enum spw_obj_fate claim_take(struct spw_obj *obj, struct obj_fill *f,
 		f->receipt.packets_bad++;
 	}
 	if (f->left == 0)
-		obj_close_fill(obj, f, f->sized ? SPW_OBJ_CAUSE_end : SPW_OBJ_CAUSE_all);
+		obj_close_fill(obj, f, SPW_OBJ_CAUSE_all);
 	return fate;
 }
 

@@ -13,6 +13,13 @@
 	(1u << 21) /* on the wire, for one fill move: several workers share a long gap \
 		    */
 
+static enum spw_obj_cause close_cause(const struct obj_fill *f, enum spw_obj_cause cause)
+{
+	if (f->left)
+		return f->spilled ? SPW_OBJ_CAUSE_lost_place : cause;
+	return f->sized ? SPW_OBJ_CAUSE_end : SPW_OBJ_CAUSE_all;
+}
+
 void obj_close_fill(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_cause cause)
 {
 	f->receipt.close_tsc = obj->turn.now_tsc;
@@ -25,7 +32,7 @@ void obj_close_fill(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_cause 
 	}
 	f->state = OBJ_CLOSED;
 	f->receipt.state = f->left ? SPW_OBJ_STATE_partial : SPW_OBJ_STATE_complete;
-	f->receipt.cause = f->left && f->spilled ? SPW_OBJ_CAUSE_lost_place : cause;
+	f->receipt.cause = close_cause(f, cause);
 	if (!f->left)
 		f->fill_at = f->fill_to = f->size;
 	f->unfilled = f->left || obj->written[f->buffer] > f->size;

@@ -15,10 +15,8 @@ enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint3
 	enum spw_obj_miss miss = SPW_OBJ_MISS_beyond;
 	struct spw_obj_hit hit;
 
-	if (spw_unlikely(obj->unaligned)) {
-		spw_obj_plan_align(&obj->desc.plan, frame, len);
-		obj->unaligned = false;
-	}
+	if (spw_unlikely(obj->unaligned))
+		obj->unaligned = !spw_obj_plan_align(&obj->desc.plan, frame, len);
 	if (spw_likely(len <= SPW_MOVE_LEN_MAX)) /* what a move can name */
 		miss = spw_obj_plan_run(&obj->desc.plan, frame, len, &hit);
 	if (spw_likely(miss == SPW_OBJ_MISS_none))

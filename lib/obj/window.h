@@ -162,7 +162,8 @@ struct obj_fill *obj_key_find(struct spw_obj *obj, uint64_t key, enum spw_obj_fa
 /* shed.c: a new object, with a buffer or shed. */
 struct obj_fill *obj_shed_begin(struct spw_obj *obj, uint64_t id, uint64_t key);
 
-/* close.c: ends an open object; one that is shed has its receipt then. */
+/* close.c: ends an open object; one that is shed has its receipt then. cause: if bytes are
+ * missing. */
 void obj_close_fill(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_cause cause);
 
 /* publish.c: the receipt of an object that nobody gets. */
