@@ -147,6 +147,8 @@ struct spw_gring_batch {
 	uint64_t verdict[2];
 	uint8_t bad[SPW_GRING_REASON_MAX]; /* BAD frames by enum spw_bad */
 	uint16_t unit;                     /* that executed it */
+	bool fill;         /* of the pipe, with objects: its descriptors have no frames */
+	uint32_t move_end; /* of the pipe, with objects: behind its moves */
 	struct spw_desc desc[SPW_GRING_FRAME_MAX];
 } SPW_ALIGNED(SPW_CACHE_LINE);
 

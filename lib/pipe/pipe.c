@@ -30,6 +30,7 @@
 #include "base/spw_err.h"
 #include "pipe/pipe_flight.h"
 #include "pipe/pipe_impl.h"
+#include "pipe/pipe_obj.h"
 
 /* Batches settled per turn at most. A turn pushes one, or one for each idle unit that shares it, so
  * a backlog shrinks. */
@@ -46,10 +47,12 @@ struct pipe_split {
 
 /* Returns the record that the next burst is written into: the executor ring's next one, or the
  * spill record if the ring is full. */
-SPW_INLINE struct spw_gring_batch *pipe_next(struct spw_pipe *pipe)
+SPW_INLINE struct spw_gring_batch *pipe_next(const unsigned int flags, struct spw_pipe *pipe)
 {
 	struct spw_gring_batch *batch = spw_gring_next(pipe->ring);
 
+	if ((flags & SPW_PIPE_OBJECTS) && spw_unlikely(!pipe_obj_has_room(pipe)))
+		return &pipe->spill;
 	return spw_likely(batch) ? batch : &pipe->spill;
 }
 
@@ -147,6 +150,10 @@ SPW_INLINE struct spw_gring_batch *pipe_reap(const unsigned int flags, struct sp
 
 	if (!batch)
 		return NULL;
+	if ((flags & SPW_PIPE_OBJECTS) && batch->fill) {
+		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_reap);
+		return batch;
+	}
 	if (flags & SPW_REC_INLINE)
 		batch->pushed_tsc = batch->reaped_tsc =
 			spw_rec_mark_at(flags, &pipe->rec, SPW_REGIME_push, batch->exec_end);
@@ -264,38 +271,59 @@ SPW_INLINE void pipe_end_turn(const unsigned int flags, struct spw_pipe *pipe, b
 
 /* ---- turns ---- */
 
+/* Acts on a batch's verdicts and records it. */
+SPW_INLINE void pipe_settle_one(const unsigned int flags, struct spw_pipe *pipe,
+				struct spw_gring_batch *done)
+{
+	struct pipe_split split;
+	uint64_t tx_tsc, sent_tsc;
+
+	pipe_sort(pipe, done, &split);
+	tx_tsc = pipe_echo(flags, pipe, &split);
+	sent_tsc = pipe_recycle(flags, pipe, &split, tx_tsc);
+	pipe_record(flags, pipe, done, sent_tsc, split.tx_cnt != 0);
+	pipe_flight_done(flags, pipe, done, done->cnt - split.slot_cnt, tx_tsc,
+			 split.slot_cnt ? sent_tsc : 0);
+}
+
 /* Finishes up to SETTLE_MAX batches that the executor has done. Returns their number. */
 SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 {
-	struct pipe_split split;
 	int settled = 0;
 
 	for (; settled < SETTLE_MAX; settled++) {
 		struct spw_gring_batch *done = pipe_reap(flags, pipe);
-		uint64_t tx_tsc, sent_tsc;
 
 		if (!done)
 			break;
-		pipe_sort(pipe, done, &split);
-		tx_tsc = pipe_echo(flags, pipe, &split);
-		sent_tsc = pipe_recycle(flags, pipe, &split, tx_tsc);
-		pipe_record(flags, pipe, done, sent_tsc, split.tx_cnt != 0);
-		pipe_flight_done(flags, pipe, done, done->cnt - split.slot_cnt, tx_tsc,
-				 split.slot_cnt ? sent_tsc : 0);
+		if ((flags & SPW_PIPE_OBJECTS) && done->fill)
+			pipe_obj_filled(pipe, done);
+		else
+			pipe_settle_one(flags, pipe, done);
+		if (flags & SPW_PIPE_OBJECTS)
+			pipe_obj_retire(pipe, done);
 		spw_gring_retire(pipe->ring, done);
 	}
+	if ((flags & SPW_PIPE_OBJECTS) && settled)
+		pipe_obj_retired(pipe);
 	return settled;
 }
 
 /* One turn of the loop. Returns the number of frames polled. */
 SPW_INLINE uint16_t pipe_turn(const unsigned int flags, struct spw_pipe *pipe)
 {
-	struct spw_gring_batch *batch = pipe_next(pipe);
+	struct spw_gring_batch *batch = pipe_next(flags, pipe);
 	uint16_t polled = pipe_poll(flags, pipe, batch);
 	int settled;
 
+	if ((flags & SPW_PIPE_OBJECTS) && polled)
+		pipe_obj_place(pipe, batch);
 	if (polled)
 		pipe_push(flags, pipe, batch);
+	if ((flags & SPW_PIPE_OBJECTS) && polled)
+		pipe_obj_pushed(pipe, batch);
+	if (flags & SPW_PIPE_OBJECTS)
+		pipe_obj_fill(pipe);
 	settled = pipe_settle(flags, pipe);
 	pipe_end_turn(flags, pipe, !polled && !settled);
 	return polled;
@@ -303,12 +331,16 @@ SPW_INLINE uint16_t pipe_turn(const unsigned int flags, struct spw_pipe *pipe)
 
 /* ---- variants: one body, constant flags, chosen at set-up ---- */
 
-/* A variant, and the same with the flight recorder. */
-#define PIPE_BOTH(X, name, flags) X(name, flags) X(name##_flight, (flags) | SPW_PIPE_FLIGHT)
+/* A variant, the same with the flight recorder, and the same with objects. */
+#define PIPE_BOTH(X, name, flags)                   \
+	X(name, flags)                              \
+	X(name##_flight, (flags) | SPW_PIPE_FLIGHT) \
+	X(name##_objects, (flags) | SPW_PIPE_OBJECTS)
 
 /* name, flags */
 #define PIPE_VARIANT_LIST(X)                                                               \
 	X(bare, 0)                                                                         \
+	X(bare_objects, SPW_PIPE_OBJECTS)                                                  \
 	PIPE_BOTH(X, rec, SPW_REC_ON)                                                      \
 	PIPE_BOTH(X, rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                            \
 	PIPE_BOTH(X, rec_nic, SPW_REC_ON | SPW_PIPE_NIC_STAMPS)                            \
@@ -338,15 +370,18 @@ static const struct pipe_variant pipe_variant[] = {
 /* One variant for all recordings, since its speed does not matter: its flags are not constant. */
 uint16_t spw_pipe_turn_again(struct spw_pipe *pipe)
 {
-	return pipe_turn(pipe->turn_flags | SPW_REC_REPLAY, pipe);
+	return pipe_turn((pipe->turn_flags & ~SPW_PIPE_OBJECTS) | SPW_REC_REPLAY, pipe);
 }
 
 /* The same for draining. */
 void pipe_drain_turn(struct spw_pipe *pipe)
 {
 	const unsigned int flags = pipe->turn_flags | (pipe->flags & SPW_PIPE_FLIGHT);
-	const int settled = pipe_settle(flags, pipe);
+	int settled;
 
+	if (flags & SPW_PIPE_OBJECTS)
+		pipe_obj_fill(pipe);
+	settled = pipe_settle(flags, pipe);
 	pipe_end_turn(flags, pipe, !settled);
 }
 
@@ -404,7 +439,8 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 		pipe->flags = SPW_REC_ON | (conf->nic_stamps ? SPW_PIPE_NIC_STAMPS : 0) |
 			      (conf->nic_stamps && conf->nic_frames ? SPW_PIPE_NIC_FRAMES : 0) |
 			      (conf->flight ? SPW_PIPE_FLIGHT : 0);
-	return pipe_backends_init(pipe, conf);
+	rc = pipe_obj_init(pipe, conf);
+	return rc ? rc : pipe_backends_init(pipe, conf);
 }
 
 void spw_pipe_begin(struct spw_pipe *pipe)
@@ -418,7 +454,9 @@ void spw_pipe_end(struct spw_pipe *pipe)
 {
 	uint64_t drain_start = spw_tsc_now();
 
-	while (pipe->ring->retired_seq != pipe->ring->head_seq &&
+	if (pipe->obj.obj)
+		spw_obj_stop(pipe->obj.obj);
+	while ((pipe->ring->retired_seq != pipe->ring->head_seq || pipe_obj_is_pending(pipe)) &&
 	       spw_tsc_now() - drain_start < pipe->drain_tsc)
 		pipe_drain_turn(pipe);
 	spw_pipe_slow_judge(pipe, true);
@@ -440,14 +478,15 @@ uint64_t spw_pipe_reclaim(struct spw_pipe *pipe)
 	struct spw_gring *ring = pipe->ring;
 	uint64_t lost = 0;
 
-	while (pipe_settle(0, pipe))
+	while (pipe_settle(pipe->flags & SPW_PIPE_OBJECTS, pipe))
 		;
 	while (ring->retired_seq != ring->head_seq) {
 		struct spw_gring_batch *batch = &ring->batch[ring->retired_seq & ring->batch_mask];
+		const uint32_t frames = batch->fill ? 0 : batch->cnt;
 
-		for (uint32_t i = 0; i < batch->cnt; i++)
+		for (uint32_t i = 0; i < frames; i++)
 			spw_port_release_burst(pipe->queue, &batch->desc[i].slot, 1);
-		lost += batch->cnt;
+		lost += frames;
 		ring->tail_seq = ring->retired_seq + 1;
 		spw_gring_retire(ring, batch);
 	}

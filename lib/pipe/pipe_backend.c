@@ -45,6 +45,8 @@ void spw_pipe_backend_use(struct spw_pipe *pipe, uint32_t idx)
 {
 	const struct spw_pipe_backend *backend = &pipe->backend[idx];
 
+	if (pipe->ring) /* objects count batches through all changes */
+		pipe->obj.seq_base += pipe->ring->head_seq - backend->ring->head_seq;
 	pipe->ring = backend->ring;
 	pipe->exec_clock = backend->clock;
 	pipe->exec_busy = pipe->exec_last_end = 0; /* they are of the other executor's clock */

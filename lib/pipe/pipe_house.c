@@ -93,6 +93,8 @@ void pipe_housekeep(struct spw_pipe *pipe)
 		pipe_slow_dry(pipe);
 		spw_pipe_slow_judge(pipe, false);
 		pipe_flight_house(pipe);
+		if (pipe->obj.obj)
+			spw_obj_beat(pipe->obj.obj);
 	}
 	pipe->house_turns = HOUSE_TURNS_MIN + house_random(pipe) % HOUSE_TURNS_SPREAD;
 }

@@ -50,6 +50,8 @@ void spw_pipe_summary(const struct spw_pipe *pipe, struct spw_pipe_summary *out)
 	for (uint32_t i = 0; i < SPW_HOLD_CNT; i++)
 		out->held_cnt[i] = spw_thr_load_rlx(&pipe->rec.held.cnt[i]);
 	out->turn_max_tsc = spw_thr_load_rlx(&pipe->rec.turn_max_tsc);
+	out->fill_frames = spw_thr_load_rlx(&pipe->obj.fill_frames);
+	out->receipts_lost = spw_thr_load_rlx(&pipe->obj.receipts_lost);
 	out->events_lost = spw_thr_load_rlx(&pipe->events.lost);
 }
 

@@ -27,6 +27,7 @@
 #include "base/spw_types.h"
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"
+#include "obj/spw_obj.h"
 #include "port/spw_port.h"
 #include "flight/spw_flight.h"
 #include "rec/spw_ledger.h"
@@ -51,6 +52,20 @@ struct spw_pipe_backend {
 	/* For an executor on the CPU's clock: how early its stamps may appear, ticks, since clock
 	 * readings of two cores are not ordered. */
 	uint64_t unc_tsc;
+};
+
+#define SPW_PIPE_MOVE_MIN    4096u /* of a table of moves */
+#define SPW_PIPE_RECEIPT_CNT 4096u /* receipts that wait for the control thread; a power of 2 */
+
+/* A queue whose payload goes into objects; its rings' handler is exec/spw_place.h. */
+struct spw_pipe_objects {
+	struct spw_obj *obj; /* NULL: it has none. Opened with spw_pipe_receipt_put and the pipe */
+	/* Memory of the executor's that holds moves; a power of 2, at least SPW_PIPE_MOVE_MIN. */
+	struct spw_move *table;
+	uint32_t table_cnt;
+	struct spw_tsc tsc; /* of the CPU's clock, for receipts */
+	/* [SPW_PIPE_RECEIPT_CNT], for spw_pipe_receipt; NULL: nobody takes receipts. */
+	struct spw_obj_receipt *receipt;
 };
 
 struct spw_pipe_conf {
@@ -82,10 +97,11 @@ struct spw_pipe_conf {
 	/* Where what the loop learns is recorded, with `record`; NULL: nowhere. Outlives the pipe.
 	 */
 	struct spw_flight *flight;
-	uint16_t lcore, queue_idx; /* numbers for the list of the worst frames */
-	uint64_t frames_max;       /* run ends after that many frames; 0: never */
-	uint64_t drain_tsc;        /* longest wait for the executor at the end, ticks */
-	uint32_t seed;             /* any; spaces housekeeping */
+	struct spw_pipe_objects objects; /* all that it points to outlives the pipe */
+	uint16_t lcore, queue_idx;       /* numbers for the list of the worst frames */
+	uint64_t frames_max;             /* run ends after that many frames; 0: never */
+	uint64_t drain_tsc;              /* longest wait for the executor at the end, ticks */
+	uint32_t seed;                   /* any; spaces housekeeping */
 };
 
 #define SPW_PIPE_EVENT_CNT 32u /* a power of 2 */
@@ -132,6 +148,23 @@ struct spw_pipe_trail {
 	uint64_t frames_at;        /* the trail's count before this batch's frames */
 };
 
+/* What the pipe keeps for its objects (pipe_obj.c). */
+struct spw_pipe_obj {
+	struct spw_obj *obj; /* NULL: it has none */
+	const struct spw_pool *pool;
+	struct spw_move *table;
+	uint32_t mask;       /* moves of the table - 1 */
+	uint32_t head, tail; /* moves written; freed; modulo 2^32 */
+	uint32_t begin;      /* head before the latest batch */
+	uint64_t seq_base;   /* seq of spw_obj.h = that + seq of the ring in use */
+	struct spw_tsc tsc;
+	uint64_t fill_frames; /* descriptors of fill moves that were reaped; sampled by others */
+	/* receipts on their way from the lcore (producer) to the control thread (consumer) */
+	struct spw_obj_receipt *receipt; /* NULL: nobody takes them */
+	uint64_t receipts_lost;          /* that found the ring full; sampled by others */
+	struct spw_ring receipts SPW_ALIGNED(2 * SPW_CACHE_LINE);
+};
+
 /* One pipe. Readers outside the lcore use spw_pipe_summary, spw_pipe_collect and spw_pipe_event,
  * not the fields. */
 struct spw_pipe {
@@ -171,6 +204,7 @@ struct spw_pipe {
 	struct spw_pipe_trail trail;
 	struct spw_gring_batch spill; /* receives the frames of a poll when the ring is full */
 	struct spw_rec rec;
+	struct spw_pipe_obj obj;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
 /* ---- set-up, run, end ---- */
@@ -232,6 +266,17 @@ void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *l
  * Thread:  control. */
 bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out);
 
+/* Purpose: spw_obj_receipt_fn of a stream: takes a receipt for spw_pipe_receipt, or counts it lost.
+ * Shape:   arg: the pipe.
+ * Thread:  owner. */
+void spw_pipe_receipt_put(void *arg, const struct spw_obj_receipt *receipt);
+
+/* Purpose: takes the oldest receipt of an object.
+ * Returns: false if there is none.
+ * Order:   as spw_pipe_event.
+ * Thread:  control. */
+bool spw_pipe_receipt(struct spw_pipe *pipe, struct spw_obj_receipt *receipt_out);
+
 /* Purpose: reports that the executor's resident kernel was found gone and was launched again
  *          between these moments; frames that waited for it get the cause `relaunched`. Only the
  *          latest report is kept.
@@ -267,6 +312,8 @@ struct spw_pipe_summary {
 	uint64_t held_cnt[SPW_HOLD_CNT];     /* gaps of the loop, by enum spw_hold */
 	uint64_t turn_max_tsc;               /* the longest turn */
 	uint64_t events_lost;                /* port events that found the event ring full */
+	uint64_t fill_frames;                /* descriptors that had no frame (pipe_obj.c) */
+	uint64_t receipts_lost;              /* receipts that found their ring full */
 };
 
 /* Purpose: samples the pipe's counters.

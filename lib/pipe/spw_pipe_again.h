@@ -20,6 +20,7 @@ extern "C" {
 #define SPW_PIPE_NIC_STAMPS (1u << 8)  /* a batch counts from its oldest frame's NIC stamp */
 #define SPW_PIPE_NIC_FRAMES (1u << 9)  /* and each frame of it is recorded by its own stamp */
 #define SPW_PIPE_FLIGHT     (1u << 10) /* bursts and completions go to the flight recorder */
+#define SPW_PIPE_OBJECTS    (1u << 11) /* payload goes into objects (pipe_obj.c) */
 
 /* Purpose: runs one turn of any variant, on readings of the clock that rec.script has. The executor
  *          ring's completions are already written.

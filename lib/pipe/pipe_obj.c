@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Objects in the loop: between poll and push each frame of a batch is decided (obj/spw_obj.h), and
+ * after batches are retired objects are published. Only the variants with SPW_PIPE_OBJECTS call it.
+ *
+ *   poll ─ pipe_obj_place ─ push ─ pipe_obj_fill ─ settle ─ pipe_obj_retired
+ *            decides, writes         a batch of fill moves    publishes what no move
+ *            moves into the table    alone, if any are due    into is under way
+ *
+ * The table of moves is a ring: a batch takes a stretch that does not wrap, and frees it when it is
+ * retired, in order. Without room for the most moves that a batch can have, the executor ring
+ * counts as full. Fill moves of closed objects travel in a batch of descriptors without frames: no
+ * slot, and counted apart (fill_frames).
+ *
+ *   table   ...|batch 7|batch 8|  free  ...      tail: first move of the oldest batch under way
+ *              ^tail           ^head             head: where the next batch's begin
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "pipe/pipe_obj.h"
+
+#define BATCH_MOVES (SPW_BURST_MAX * SPW_MOVE_FRAME_MAX) /* of one batch, at most */
+#define AHEAD       4u /* frames whose headers are fetched before they are looked at */
+
+/* Where the moves of the next batch begin: they do not wrap. */
+static uint32_t obj_first(const struct spw_pipe_obj *o)
+{
+	const uint32_t at = o->head & o->mask;
+
+	return at + BATCH_MOVES > o->mask + 1 ? o->head + o->mask + 1 - at : o->head;
+}
+
+bool pipe_obj_has_room(const struct spw_pipe *pipe)
+{
+	const struct spw_pipe_obj *o = &pipe->obj;
+
+	return obj_first(o) + BATCH_MOVES - o->tail <= o->mask + 1;
+}
+
+/* The batch has the table's moves up to `end`. */
+static void obj_take(struct spw_pipe_obj *o, struct spw_gring_batch *batch, uint32_t end)
+{
+	o->begin = o->head;
+	batch->move_end = o->head = end;
+}
+
+static uint64_t obj_now(const struct spw_pipe *pipe)
+{
+	return pipe->flags & SPW_REC_ON ? pipe->rec.last_tsc : spw_tsc_now();
+}
+
+static void obj_turn(struct spw_pipe *pipe)
+{
+	const struct spw_gring *ring = pipe->ring;
+	const struct spw_obj_turn turn = {
+		.now_tsc = obj_now(pipe),
+		.seq = pipe->obj.seq_base + ring->head_seq,
+		.busy = (uint32_t)((ring->head_seq - ring->retired_seq) << 8 >> ring->batch_log2),
+		.nic_unc_ns = (uint32_t)spw_tsc_to_ns(&pipe->obj.tsc, pipe->rec.nic_unc),
+	};
+
+	spw_obj_turn(pipe->obj.obj, &turn);
+}
+
+/* ---- frames ---- */
+
+static uint64_t obj_nic_ns(const struct spw_pipe *pipe, const struct spw_desc *d)
+{
+	if (!(pipe->flags & SPW_PIPE_NIC_STAMPS) || !(d->flags & SPW_DESC_NIC_STAMP))
+		return 0;
+	return spw_tsc_to_ns(&pipe->obj.tsc, spw_clock_map_ref(&pipe->rec.nic_map, d->nic_stamp));
+}
+
+void pipe_obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch)
+{
+	struct spw_pipe_obj *o = &pipe->obj;
+	uint32_t at = obj_first(o), cnt;
+
+	if (spw_unlikely(batch == &pipe->spill)) {
+		spw_obj_spilled(o->obj);
+		return;
+	}
+	obj_turn(pipe);
+	for (uint32_t i = 0; i < SPW_MIN(batch->cnt, AHEAD); i++)
+		spw_prefetch_read(spw_pool_slot_addr(o->pool, batch->desc[i].slot) +
+				  batch->desc[i].offset);
+	for (uint32_t i = 0; i < batch->cnt; i++) {
+		struct spw_desc *d = &batch->desc[i], *ahead = d + AHEAD;
+
+		if (i + AHEAD < batch->cnt)
+			spw_prefetch_read(spw_pool_slot_addr(o->pool, ahead->slot) + ahead->offset);
+		spw_obj_frame(o->obj, spw_pool_slot_addr(o->pool, d->slot) + d->offset, d->len,
+			      obj_nic_ns(pipe, d), &o->table[at & o->mask], &cnt);
+		d->meta = spw_move_meta(at & o->mask, cnt);
+		d->flags &= ~(uint32_t)SPW_DESC_IMM;
+		at += cnt;
+	}
+	batch->fill = false;
+	obj_take(o, batch, at);
+}
+
+/* Parts of a batch that was cut free their moves together, with the last one. */
+void pipe_obj_pushed(struct spw_pipe *pipe, struct spw_gring_batch *batch)
+{
+	const uint64_t last = pipe->ring->head_seq - 1;
+
+	if (batch == &pipe->spill || spw_likely(batch->seq == last))
+		return;
+	for (uint64_t seq = batch->seq; seq < last; seq++)
+		spw_gring_at(pipe->ring, seq)->move_end = pipe->obj.begin;
+	spw_obj_cut(pipe->obj.obj, pipe->obj.seq_base + batch->seq, pipe->obj.seq_base + last);
+}
+
+/* ---- fill moves ---- */
+
+/* Descriptors without a frame: the moves are dealt out among as many of them as there can be, since
+ * each is one warp's. */
+static void obj_fill_batch(struct spw_pipe *pipe, struct spw_gring_batch *batch, uint32_t first,
+			   uint32_t moves)
+{
+	const struct spw_pipe_obj *o = &pipe->obj;
+
+	batch->cnt = SPW_MIN(moves, SPW_BURST_MAX);
+	batch->fill = true;
+	batch->polled_tsc = obj_now(pipe);
+	for (uint32_t i = 0; i < batch->cnt; i++) {
+		const uint32_t from = i * moves / batch->cnt, to = (i + 1) * moves / batch->cnt;
+
+		batch->desc[i] = (struct spw_desc){
+			.len = 1,
+			.region = o->pool->region->id,
+			.meta = spw_move_meta((first + from) & o->mask, to - from),
+		};
+	}
+}
+
+void pipe_obj_fill(struct spw_pipe *pipe)
+{
+	struct spw_pipe_obj *o = &pipe->obj;
+	const uint32_t first = obj_first(o);
+	struct spw_gring_batch *batch;
+	uint32_t moves;
+
+	if (spw_likely(!spw_obj_pending(o->obj, obj_now(pipe))))
+		return;
+	batch = spw_gring_next(pipe->ring);
+	if (!batch || !pipe_obj_has_room(pipe))
+		return;
+	obj_turn(pipe);
+	moves = spw_obj_due(o->obj, &o->table[first & o->mask], BATCH_MOVES);
+	if (!moves)
+		return;
+	obj_fill_batch(pipe, batch, first, moves);
+	obj_take(o, batch, first + moves);
+	spw_gring_push(pipe->ring, batch);
+	pipe_obj_pushed(pipe, batch);
+}
+
+/* ---- after the executor ---- */
+
+void pipe_obj_filled(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
+{
+	spw_ledger_add(&pipe->obj.fill_frames, batch->cnt);
+	pipe->exec_busy += batch->exec_end - batch->exec_start;
+	pipe->exec_last_end = SPW_MAX(pipe->exec_last_end, batch->exec_end);
+}
+
+void pipe_obj_retired(struct spw_pipe *pipe)
+{
+	spw_obj_retired(pipe->obj.obj, pipe->obj.seq_base + pipe->ring->retired_seq, obj_now(pipe));
+}
+
+bool pipe_obj_is_pending(const struct spw_pipe *pipe)
+{
+	return pipe->obj.obj && spw_obj_pending(pipe->obj.obj, spw_tsc_now());
+}
+
+/* ---- receipts ---- */
+
+void spw_pipe_receipt_put(void *arg, const struct spw_obj_receipt *receipt)
+{
+	struct spw_pipe_obj *o = &((struct spw_pipe *)arg)->obj;
+
+	if (!o->receipt)
+		return;
+	if (!spw_ring_room(&o->receipts, 1)) {
+		spw_thr_count(&o->receipts_lost, 1);
+		return;
+	}
+	o->receipt[spw_ring_write_pos(&o->receipts) % SPW_PIPE_RECEIPT_CNT] = *receipt;
+	spw_ring_publish(&o->receipts, 1);
+}
+
+bool spw_pipe_receipt(struct spw_pipe *pipe, struct spw_obj_receipt *receipt_out)
+{
+	struct spw_pipe_obj *o = &pipe->obj;
+
+	if (!o->receipt || !spw_ring_ready(&o->receipts, 1))
+		return false;
+	*receipt_out = o->receipt[spw_ring_read_pos(&o->receipts) % SPW_PIPE_RECEIPT_CNT];
+	spw_ring_release(&o->receipts, 1);
+	return true;
+}
+
+/* ---- set-up ---- */
+
+int pipe_obj_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
+{
+	const struct spw_pipe_objects *from = &conf->objects;
+	struct spw_pipe_obj *o = &pipe->obj;
+
+	memset(o, 0, sizeof(*o));
+	if (!from->obj)
+		return 0;
+	if (!SPW_IS_POW2(from->table_cnt) || from->table_cnt < SPW_PIPE_MOVE_MIN)
+		return spw_err(EINVAL, "pipe: a table of %u moves: a power of 2, at least %u",
+			       from->table_cnt, SPW_PIPE_MOVE_MIN);
+	if (!conf->pool->region->host_va)
+		return spw_err(ENOTSUP,
+			       "objects: frames lie in memory kind gpu, where the CPU cannot read "
+			       "their headers: use cuda-reg or cuda-host");
+	if (conf->flight)
+		return spw_err(ENOTSUP, "objects: a port with objects cannot be recorded: leave "
+					"out --record");
+	*o = (struct spw_pipe_obj){
+		.obj = from->obj,
+		.table = from->table,
+		.mask = from->table_cnt - 1,
+		.pool = conf->pool,
+		.tsc = from->tsc,
+		.receipt = from->receipt,
+	};
+	pipe->flags |= SPW_PIPE_OBJECTS;
+	return spw_ring_init(&o->receipts, SPW_PIPE_RECEIPT_CNT);
+}

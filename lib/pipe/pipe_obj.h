@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the loop calls in its variants with SPW_PIPE_OBJECTS (pipe_obj.c). Thread: owner.
+ */
+#ifndef PIPE_OBJ_H
+#define PIPE_OBJ_H
+
+#include "pipe/pipe_impl.h"
+
+/* Returns: whether the table of moves has room for any batch. */
+bool pipe_obj_has_room(const struct spw_pipe *pipe);
+
+/* Purpose: decides about the frames of a batch that was polled and is to be pushed, or spilled. */
+void pipe_obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch);
+
+/* Purpose: after the push of the batch: notes whether it was cut. */
+void pipe_obj_pushed(struct spw_pipe *pipe, struct spw_gring_batch *batch);
+
+/* Purpose: closes what is due, and pushes the fill moves of closed objects. */
+void pipe_obj_fill(struct spw_pipe *pipe);
+
+/* Purpose: counts a batch of fill moves that was reaped. */
+void pipe_obj_filled(struct spw_pipe *pipe, const struct spw_gring_batch *batch);
+
+/* Purpose: frees the moves of a batch that is retired. */
+SPW_INLINE void pipe_obj_retire(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
+{
+	pipe->obj.tail = batch->move_end;
+}
+
+/* Purpose: publishes objects, after batches were retired. */
+void pipe_obj_retired(struct spw_pipe *pipe);
+
+/* Returns: whether the stream has objects that are closed and not published. */
+bool pipe_obj_is_pending(const struct spw_pipe *pipe);
+
+/* Purpose: takes over conf->objects; pipe->flags get SPW_PIPE_OBJECTS.
+ * Errors:  -EINVAL, -ENOTSUP with a text.
+ * Thread:  setup. */
+int pipe_obj_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
+
+#endif
