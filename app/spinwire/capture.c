@@ -56,7 +56,7 @@ int app_capture_open(struct app *app)
 
 	if (!app->conf.run.capture[0])
 		return 0;
-	for (uint32_t i = 0; i < app->topo.region_cnt; i++)
+	for (uint32_t i = 0; i < app->topo.slot_region_cnt; i++)
 		if (!app->topo.region[i].host_va)
 			return spw_err(ENOTSUP, "--capture: the CPU cannot read memory kind gpu: "
 						"use --memory cuda-reg");

@@ -130,6 +130,10 @@ void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *
 		 pipe->tx_frames + refused + pipe->consumed_frames + pipe->bad_frames);
 	edge_set(sum_out, SPW_EDGE_bad, pipe->bad_frames, bad);
 	edge_set(sum_out, SPW_EDGE_sent, pipe->tx_frames, ledger->sent_frames + flushed);
+	if (ledger->fate.cnt)
+		edge_set(sum_out, SPW_EDGE_placed, ledger->executed_frames,
+			 reasons_sum(&ledger->fate) + ledger->plain_frames -
+				 pipe->dropped[SPW_DROP_exec_lost]);
 }
 
 /* One list of reasons for tables and JSON: first the drivers', then the pipe's. */

@@ -12,6 +12,8 @@
  *   verdict   executor: its own frame counts  pipe: handed to TX + dropped at TX + consumed + bad
  *   bad       pipe: verdict bits              executor: its own count by reason
  *   sent      pipe: handed to TX              port: sent by the device's count, + flushed
+ *   placed    executor: its own frame counts  frames of every fate (obj/spw_obj.h) + those of lanes
+ *                                             without objects - lost in the executor
  *   pool      slots                           free after stop
  *
  * The residual is the sum of the absolute differences of all edges but the pool's, so that two
@@ -82,6 +84,9 @@ struct spw_ledger {
 	/* the executor's side */
 	uint64_t executed_frames;
 	struct spw_ledger_reasons bad; /* by reason, as the executor counted them */
+	/* the objects' side, cnt 0: no lane has objects */
+	struct spw_ledger_reasons fate;
+	uint64_t plain_frames; /* handed over by lanes without objects */
 	/* the pipe's side */
 	struct spw_ledger_lcore pipe;
 	/* the pool's side */
@@ -105,7 +110,8 @@ void spw_ledger_add_reasons(struct spw_ledger_reasons *reasons, const char *cons
 	X(P, executed, "frames polled and not dropped against the executor's own count")     \
 	X(P, verdict, "executor's own count against echoes, TX drops, consumed and bad")     \
 	X(P, bad, "bad verdicts counted by the pipe against the executor's count by reason") \
-	X(P, sent, "frames handed to TX against the port's sent and flushed counts")
+	X(P, sent, "frames handed to TX against the port's sent and flushed counts")         \
+	X(P, placed, "executor's own count against frames that objects took or refused")
 
 enum spw_edge { SPW_ENUM(SPW_EDGE) };
 

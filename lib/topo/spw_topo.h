@@ -29,6 +29,7 @@
 
 #include "base/spw_types.h"
 #include "exec/spw_exec.h"
+#include "exec/spw_place.h"
 #include "mem/spw_mem.h"
 #include "pipe/spw_pipe.h"
 #include "pool/spw_pool.h"
@@ -53,6 +54,9 @@ struct spw_topo_port_conf {
 	uint16_t queue_cnt;  /* each of them must be the queue of exactly one lane */
 	uint32_t ring_size;  /* entries, a power of 2; 0: the driver's choice */
 	const char *profile; /* "latency" or "throughput" */
+	/* What the port's payload is made into, a stream per queue; outlives the topology. NULL: no
+	 * objects. Lanes of this port have the handler exec/spw_place.h, whatever theirs is. */
+	const struct spw_obj_desc *objects;
 };
 
 /* Lane i uses executor ring i. */
@@ -113,6 +117,7 @@ struct spw_topo_conf {
 		int quota_fd;          /* cpu.stat of a control group with a CPU quota; 0: none */
 		uint64_t drain_ns;     /* longest wait for the executor at the end; 0: 2 s */
 		uint64_t frames_max;   /* per lane; 0: no limit */
+		bool receipts;         /* spw_pipe_receipt has the receipt of each object */
 	} pipe;
 };
 
@@ -128,6 +133,23 @@ struct spw_topo_backend {
 	bool rests;                  /* control: by spw_topo_rest */
 };
 
+/* The objects of a lane (objects.c). Consumers find page and memory by their descriptors. */
+struct spw_topo_stream {
+	struct spw_obj *obj; /* NULL: the lane has none; spw_obj_stat */
+	struct spw_obj_page *page;
+	size_t page_bytes;
+	int page_fd;
+	uint32_t region; /* index into spw_topo.region: the objects, at its start */
+	/* private */
+	uint64_t stride;
+	struct spw_place_state place;
+	struct spw_handler handler;
+	struct spw_move *table;
+	struct spw_obj_receipt *receipt;
+	uint32_t consumer_pid; /* of consumer_fd, a pidfd; -1: none */
+	int consumer_fd;
+};
+
 /* One port queue with its pool and its pipe; on the lcore's NUMA node, aligned to a page. */
 struct spw_topo_lane {
 	struct spw_pipe pipe; /* run by the owner */
@@ -138,6 +160,7 @@ struct spw_topo_lane {
 	size_t slot_bytes; /* with headroom and alignment */
 	uint32_t region;   /* index into spw_topo.region */
 	size_t region_offset;
+	struct spw_topo_stream stream;
 };
 
 /* Readable by the caller after open; nothing in it is written by the caller. */
@@ -145,9 +168,9 @@ struct spw_topo {
 	struct spw_topo_conf conf;
 	struct spw_port *port[SPW_PORT_MAX];
 	uint32_t port_cnt;
-	/* one per NUMA node; the index is the region's id */
+	/* one per NUMA node, then those of objects (objects.c); the index is the region's id */
 	struct spw_region region[SPW_REGION_MAX];
-	uint32_t region_cnt;
+	uint32_t region_cnt, slot_region_cnt; /* all; those with slots */
 	struct spw_topo_lane *lane[SPW_TOPO_LANE_MAX];
 	const struct spw_handler *handler[SPW_TOPO_LANE_MAX]; /* by lane */
 	uint32_t lane_cnt;
@@ -229,6 +252,10 @@ void spw_topo_rest(struct spw_topo *topo, uint32_t backend);
  * to do for one that does not. A kernel polls only once the GPU has launched it. Errors:  -EBUSY:
  * it has not ended yet, try again; those of spw_exec_start. It rests on. Thread:  control. */
 int spw_topo_wake(struct spw_topo *topo, uint32_t backend);
+
+/* Purpose: finds consumers of objects that ended, and frees what they held; about every 20 ms.
+ * Thread:  control. */
+void spw_topo_consumers(struct spw_topo *topo);
 
 /* Purpose: the next port event of any lane.
  * Returns: false when there is none.

@@ -9,6 +9,8 @@
 
 #include "topo.h"
 
+#define FATE_NAME(prefix, name, text) #name,
+
 /* ---- lanes ---- */
 
 /* One event a call, the first lane's first: the caller loops until there is none. */
@@ -90,9 +92,27 @@ static void topo_add_ports(struct spw_topo *topo, struct spw_topo_stat *out)
 	}
 }
 
-/* The pool's count is read while its owner writes it: one load is enough for a report. */
-static void topo_add_lane(const struct spw_topo_lane *lane, struct spw_ledger *ledger)
+/* Descriptors of fill moves were executed and are no frames. */
+static void topo_add_objects(const struct spw_topo_lane *lane, const struct spw_pipe_summary *pipe,
+			     struct spw_topo_stat *out)
 {
+	struct spw_ledger *ledger = &out->ledger;
+	static const char *const name[] = {SPW_OBJ_FATE_LIST(FATE_NAME, )};
+	struct spw_obj_count count;
+
+	if (!lane->stream.obj) {
+		ledger->plain_frames += pipe->ledger.pushed_frames;
+		return;
+	}
+	spw_obj_stat(lane->stream.obj, &count);
+	spw_ledger_add_reasons(&ledger->fate, name, count.frames, SPW_OBJ_FATE_CNT);
+	out->exec.frames -= pipe->fill_frames;
+}
+
+/* The pool's count is read while its owner writes it: one load is enough for a report. */
+static void topo_add_lane(const struct spw_topo_lane *lane, struct spw_topo_stat *out)
+{
+	struct spw_ledger *ledger = &out->ledger;
 	static const char *name[SPW_BAD_CNT];
 	struct spw_pipe_summary pipe;
 
@@ -101,6 +121,7 @@ static void topo_add_lane(const struct spw_topo_lane *lane, struct spw_ledger *l
 	spw_pipe_summary(&lane->pipe, &pipe);
 	spw_ledger_add_reasons(&ledger->bad, name, pipe.bad, SPW_BAD_CNT);
 	spw_ledger_add_lcore(ledger, &pipe.ledger);
+	topo_add_objects(lane, &pipe, out);
 	ledger->pool_slots += lane->pool.slot_cnt;
 	ledger->pool_free += spw_thr_load_rlx(&lane->pool.free_cnt);
 }
@@ -130,10 +151,18 @@ void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out)
 	memset(stat_out, 0, sizeof(*stat_out));
 	topo_add_ports(topo, stat_out);
 	topo_exec_stat(topo, &stat_out->exec);
-	stat_out->ledger.executed_frames = stat_out->exec.frames;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		topo_add_lane(topo->lane[i], &stat_out->ledger);
+		topo_add_lane(topo->lane[i], stat_out);
+	stat_out->ledger.executed_frames = stat_out->exec.frames;
 	spw_ledger_balance(&stat_out->ledger, &stat_out->sum);
+}
+
+/* As the configuration names it: of a handler with objects each lane has a copy. */
+static const struct spw_handler *topo_lane_handler(const struct spw_topo *topo, uint32_t lane)
+{
+	const struct spw_handler *own = topo->conf.lane[lane].handler;
+
+	return own ? own : topo->conf.exec.handler;
 }
 
 /* Lane i uses ring i of every backend. */
@@ -147,7 +176,7 @@ int spw_topo_handler_read(const struct spw_topo *topo, const struct spw_handler 
 		struct spw_exec *exec = topo->backend[w].exec;
 
 		for (uint32_t i = 0; i < topo->lane_cnt; i++)
-			if (topo->handler[i] == handler)
+			if (topo_lane_handler(topo, i) == handler)
 				*digest_out += spw_gring_digest(spw_exec_ring(exec, (uint16_t)i));
 		rc = sum_out ? spw_exec_counters_add(exec, handler, sum_out) : 0;
 	}

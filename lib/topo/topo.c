@@ -206,7 +206,8 @@ static int topo_executors_open(struct spw_topo *topo)
 	if (cnt < 1 || cnt > SPW_PIPE_BACKEND_MAX)
 		return spw_err(EINVAL, "%u executors: use 1 .. %u", cnt, SPW_PIPE_BACKEND_MAX);
 	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
-		topo->handler[i] = topo->conf.lane[i].handler;
+		topo->handler[i] = topo->lane[i]->stream.obj ? &topo->lane[i]->stream.handler
+							     : topo->conf.lane[i].handler;
 		if (!topo->handler[i])
 			topo->handler[i] = topo->conf.exec.handler;
 	}
@@ -283,6 +284,7 @@ static int topo_pipe_open(struct spw_topo *topo, uint32_t i)
 		.trail = topo->conf.pipe.trail ? &topo->conf.pipe.trail[i] : NULL,
 		.sent = lane->sent,
 		.flight = topo->conf.pipe.flight ? &topo->conf.pipe.flight[i] : NULL,
+		.objects = topo_pipe_objects(topo, lane),
 		.lcore = (uint16_t)lane->conf.lcore_id,
 		.queue_idx = lane->conf.queue,
 		.frames_max = topo->conf.pipe.frames_max,
@@ -303,7 +305,8 @@ static int topo_build(struct spw_topo *topo)
 
 	if ((rc = topo_ports_open(topo)) < 0 || (rc = topo_lanes_open(topo)) < 0 ||
 	    (rc = topo_memory_open(topo)) < 0 || (rc = topo_queues_open(topo)) < 0 ||
-	    (rc = topo_executors_open(topo)) < 0 || (rc = topo_clocks_open(topo)) < 0)
+	    (rc = topo_objects_open(topo)) < 0 || (rc = topo_executors_open(topo)) < 0 ||
+	    (rc = topo_clocks_open(topo)) < 0)
 		return rc;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
 		if ((rc = topo_pipe_open(topo, i)) < 0)
@@ -468,6 +471,7 @@ uint32_t spw_topo_close(struct spw_topo *topo)
 			spw_port_close(topo->port[p]);
 	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
 		leaked += spw_pool_fini(&topo->lane[i]->pool);
+		topo_objects_close(topo->lane[i]);
 		numa_free(topo->lane[i], sizeof(*topo->lane[i]));
 	}
 	for (uint32_t r = 0; r < topo->region_cnt; r++)

@@ -14,6 +14,14 @@
  * open. */
 int topo_memory_open(struct spw_topo *topo);
 
+/* Page, memory, window and handler of each lane whose port has objects; queues are set up. close:
+ * of one lane. */
+int topo_objects_open(struct spw_topo *topo);
+void topo_objects_close(struct spw_topo_lane *lane);
+
+/* What the lane's pipe needs of them; obj NULL: it has none. */
+struct spw_pipe_objects topo_pipe_objects(const struct spw_topo *topo, struct spw_topo_lane *lane);
+
 /* First pairs of every foreign clock, so that the first frame finds a map. Executor is open. */
 int topo_clocks_open(struct spw_topo *topo);
 

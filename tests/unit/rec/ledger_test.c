@@ -5,11 +5,12 @@
 
 static const char *const port_reason[] = {"too_long", "rx_error"};
 static const char *const bad_reason[] = {"short_frame", "checksum", "handler"};
+static const char *const fate[] = {"placed", "late"};
 
 /* A run of 1000 frames in which a little of everything happened, and every counter agrees. */
 static struct spw_ledger balanced(void)
 {
-	const uint64_t port_count[] = {10, 5}, bad_count[] = {7, 0, 3};
+	const uint64_t port_count[] = {10, 5}, bad_count[] = {7, 0, 3}, fate_count[] = {120, 10};
 	struct spw_ledger_lcore lcore = {.polled_frames = 955,
 					 .polled_bytes = 955 * 64,
 					 .pushed_frames = 930,
@@ -26,6 +27,7 @@ static struct spw_ledger balanced(void)
 				    .sent_frames = 380,
 				    .flushed_frames = 7,
 				    .executed_frames = 928,
+				    .plain_frames = 800,
 				    .pool_slots = 512,
 				    .pool_free = 512};
 
@@ -37,6 +39,7 @@ static struct spw_ledger balanced(void)
 	spw_ledger_add_lcore(&ledger, &lcore);
 	spw_ledger_add_reasons(&ledger.port_dropped, port_reason, port_count, 2);
 	spw_ledger_add_reasons(&ledger.bad, bad_reason, bad_count, 3);
+	spw_ledger_add_reasons(&ledger.fate, fate, fate_count, 2);
 	return ledger;
 }
 
@@ -74,7 +77,9 @@ static void each_edge_has_two_sides(void **state)
 		{AT(pipe.polled_frames), E(received) | E(executed)},
 		{AT(pipe.dropped[SPW_DROP_ring_full]), E(executed)},
 		{AT(pipe.dropped[SPW_DROP_tx_full]), E(verdict)},
-		{AT(executed_frames), E(executed) | E(verdict)},
+		{AT(executed_frames), E(executed) | E(verdict) | E(placed)},
+		{AT(fate.count[1]), E(placed)},
+		{AT(plain_frames), E(placed)},
 		{AT(pipe.consumed_frames), E(verdict)},
 		{AT(pipe.bad_frames), E(verdict) | E(bad)},
 		{AT(bad.count[2]), E(bad)},
@@ -98,6 +103,18 @@ static void each_edge_has_two_sides(void **state)
 			assert_int_equal(sum.residual, 3 * __builtin_popcount(cases[i].edges));
 		}
 	}
+}
+
+static void without_objects_nothing_is_placed(void **state)
+{
+	struct spw_ledger ledger = balanced();
+	struct spw_ledger_sum sum;
+
+	(void)state;
+	memset(&ledger.fate, 0, sizeof(ledger.fate));
+	ledger.plain_frames = 0;
+	spw_ledger_balance(&ledger, &sum);
+	assert_int_equal(sum.residual, 0);
 }
 
 static void opposite_errors_do_not_cancel(void **state)
@@ -178,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_true_ledger_balances),
 		cmocka_unit_test(each_edge_has_two_sides),
+		cmocka_unit_test(without_objects_nothing_is_placed),
 		cmocka_unit_test(opposite_errors_do_not_cancel),
 		cmocka_unit_test(unknown_stays_unknown),
 		cmocka_unit_test(several_sources_add_up),
