@@ -15,6 +15,7 @@
 #define APP_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "app_eal.h"
 #include "app_hdr.h"
@@ -67,9 +68,14 @@ struct app {
 	char exec_why[SPW_EXEC_WHY_BYTES];
 	struct app_handler handler[SPW_PORT_MAX]; /* each that a port runs, once */
 	uint32_t handler_cnt;
-	struct spw_capture *capture;               /* NULL: off */
-	struct spw_trail trail[SPW_TOPO_LANE_MAX]; /* by lane; zeroed: off */
-	struct app_record *record;                 /* record.c; NULL: off */
+	struct spw_capture *capture;                /* NULL: off */
+	struct spw_trail trail[SPW_TOPO_LANE_MAX];  /* by lane; zeroed: off */
+	struct app_record *record;                  /* record.c; NULL: off */
+	struct spw_obj_desc *objects[SPW_PORT_MAX]; /* by port; NULL: it has none */
+	char *object_files[SPW_PORT_MAX];           /* their absolute paths */
+	char *conf_file;                            /* that of --config; NULL: none */
+	FILE *receipts;                             /* of --receipts; NULL: off */
+	bool receipts_failed;
 	struct app_hdr hdr;
 	int hdr_rc;                    /* of its end: -EIO, and logged, if intervals were lost */
 	struct app_slo *slo;           /* NULL: no objective */
@@ -169,6 +175,21 @@ const char *app_handler_ports(const struct app *app, uint32_t i, char *out, size
 void app_handlers_print(const struct app *app, bool brief);
 json_t *app_handlers_json(const struct app *app);
 
+/* objects.c: reads the descriptions of ports; undone by close. turn: by control, the turn's number.
+ * Errors:  those of spw_obj_desc_load, with the option. */
+int app_objects_load(struct app *app);
+void app_objects_close(struct app *app);
+void app_objects_turn(struct app *app, uint64_t turn);
+/* The file of --receipts, before the start; its end, after the stop.
+ * Errors:  -EIO; end: -ENOSPC receipts were lost. */
+int app_receipts_open(struct app *app);
+int app_receipts_end(struct app *app);
+/* Names of enum spw_obj_state, of enum spw_obj_cause. */
+const char *app_objects_state_name(int state);
+const char *app_objects_cause_name(int cause);
+void app_objects_print(const struct app *app, bool brief);
+json_t *app_objects_json(const struct app *app);
+
 /* executor.c: makes the first call to the GPU, before rights are dropped that it may take. */
 void app_executor_wake(const struct app *app);
 /* Which executor and handler, on which cores; fills topo_conf.exec. */
@@ -229,7 +250,8 @@ void app_report_brief(const struct app *app, const struct app_result *result);
 void app_report_text(const struct app *app, const struct app_result *result);
 int app_report_json(const struct app *app, const struct app_result *result, const char *path);
 
-/* telemetry.c: /spinwire/info, ports, handlers, ledger, lcores, latency, causes, histogram, record.
+/* telemetry.c: /spinwire/info, ports, handlers, objects, ledger, lcores, latency, causes,
+ * histogram, record.
  */
 int app_telemetry_open(struct app *app);
 void app_telemetry_close(void);

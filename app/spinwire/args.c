@@ -144,6 +144,7 @@ static int args_try_outputs(const struct spw_conf *conf)
 	rc = rc ? rc : app_file_try("--hdr", conf->run.hdr);
 	rc = rc ? rc : app_file_try("--capture", conf->run.capture);
 	rc = rc ? rc : app_file_try("--record", conf->run.record);
+	rc = rc ? rc : app_file_try("--receipts", conf->run.receipts);
 	return rc ? rc : app_file_try("--trail", conf->run.trail);
 }
 
@@ -168,6 +169,7 @@ int app_args(struct app *app, int argc, char **argv)
 	for (uint32_t i = 0; rc == 0 && i < app->conf.port_cnt; i++)
 		rc = app_eal_port(&app->eal, &app->conf.port[i].spec);
 	rc = rc ? rc : args_try_values(&app->conf);
+	rc = rc ? rc : app_objects_load(app);
 	rc = rc ? rc : args_try_outputs(&app->conf);
 	return rc == 0 && app->conf.check ? app_opt_checked(program) : rc;
 }

@@ -5,7 +5,7 @@
  * main after the topology is open; calls lib/topo for everything that touches ports, pipes and
  * executor.
  *
- *   every ms       executor service, port events
+ *   every ms       executor service, port events, receipts of objects
  *   every 20 ms    clock pairs; the objective of --slo
  *   every 100 ms   what the kernel counts for each lcore
  *   every second   recorder intervals for telemetry
@@ -208,6 +208,7 @@ static int control_watch(struct app *app)
 		}
 		control_log_events(app);
 		app_record_turn(app);
+		app_objects_turn(app, turn);
 		if (turn % CLOCK_TURNS == 0)
 			spw_topo_clocks_pair(&app->topo);
 		if (turn % WHO_TURNS == 0 && app->conf.run.stamps)

@@ -18,6 +18,7 @@
 #include "app_json.h"
 #include "app_text.h"
 #include "base/spw_err.h"
+#include "exec/spw_place.h"
 
 #define TOP_TEXT  4u    /* places of a table in a line of text */
 #define TOP_JSON  4096u /* and in JSON */
@@ -25,10 +26,14 @@
 
 /* ---- open and close ---- */
 
+static const char place_spec[] = "place"; /* by its address: nobody asks for it by name */
+
 static const char *handler_spec(const struct app *app, uint32_t port)
 {
 	const char *own = app->conf.port[port].handler;
 
+	if (app->objects[port])
+		return place_spec;
 	return own[0] ? own : app->conf.executor.handler;
 }
 
@@ -45,8 +50,12 @@ static void handler_name_distinct(struct app *app, struct app_handler *h)
 static int handler_add(struct app *app, const char *spec)
 {
 	struct app_handler *h = &app->handler[app->handler_cnt];
-	int rc = spw_handler_open(spec, &h->handler);
+	int rc = 0;
 
+	if (spec == place_spec)
+		h->handler = &spw_place_handler;
+	else
+		rc = spw_handler_open(spec, &h->handler);
 	if (rc)
 		return rc;
 	app->handler_cnt++;
@@ -60,7 +69,8 @@ static int handler_add(struct app *app, const char *spec)
 static struct app_handler *handler_find(struct app *app, const char *spec)
 {
 	for (uint32_t i = 0; i < app->handler_cnt; i++)
-		if (!strcmp(app->handler[i].spec, spec))
+		if (app->handler[i].spec == spec ||
+		    (spec != place_spec && !strcmp(app->handler[i].spec, spec)))
 			return &app->handler[i];
 	return NULL;
 }

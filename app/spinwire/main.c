@@ -36,6 +36,7 @@ static int spinwire_files_end(struct app *app, struct app_result *result, int st
 		status = spinwire_status(app_report_json(app, result, app->conf.run.json), status);
 	status = spinwire_status(app_trail_write(app), status);
 	status = spinwire_status(app_record_end(app, &result->topo), status);
+	status = spinwire_status(app_receipts_end(app), status);
 	if (!app_file_is_stdout(app->conf.run.json) && !app->interrupted &&
 	    !app->conf.run.verbosity.quiet)
 		app_record_print(app);

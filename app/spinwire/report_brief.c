@@ -125,6 +125,7 @@ void app_report_brief(const struct app *app, const struct app_result *result)
 		brief_print_latency(result);
 		brief_print_slow(app, result);
 	}
+	app_objects_print(app, true);
 	app_handlers_print(app, true);
 	app_capture_print(app);
 	app_slo_print(app);

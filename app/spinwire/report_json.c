@@ -150,5 +150,7 @@ int app_report_json(const struct app *app, const struct app_result *result, cons
 
 	if (top && app->capture)
 		json_object_set_new(top, "capture", summary_capture_json(app));
+	if (top && result->topo.ledger.fate.cnt)
+		json_object_set_new(top, "objects", app_objects_json(app));
 	return app_json_write("--json", top, path);
 }

@@ -25,6 +25,7 @@ static void text_print_head(const struct app *app, const struct app_result *res)
 	       app->topo.backend[0].name, res->topo.exec.device,
 	       app_handlers_names(app, names, sizeof(names)), res->topo.exec.frames,
 	       res->topo.exec.batches, app->exec_why);
+	app_objects_print(app, false);
 	app_handlers_print(app, false);
 	printf("memory    %s (%s); %" PRIu64 " host-to-device copies, %" PRIu64
 	       " copies by the port\n",

@@ -2,10 +2,11 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Live numbers on DPDK's telemetry socket: /spinwire/info, /spinwire/ports, /spinwire/rails,
- * /spinwire/handlers, /spinwire/ledger, /spinwire/lcores, /spinwire/latency, /spinwire/causes,
- * /spinwire/histogram, /spinwire/record. Opened and closed by control.c around a run. EAL calls
- * back in its own thread: everything read here is a counter that its owner writes with one store,
- * or a view under its lock. DPDK cannot unregister a command, so `live` is NULL between runs.
+ * /spinwire/handlers, /spinwire/objects, /spinwire/ledger, /spinwire/lcores, /spinwire/latency,
+ * /spinwire/causes, /spinwire/histogram, /spinwire/record. Opened and closed by control.c around a
+ * run. EAL calls back in its own thread: everything read here is a counter that its owner writes
+ * with one store, or a view under its lock. DPDK cannot unregister a command, so `live` is NULL
+ * between runs.
  *
  * Source: rte_telemetry.h; names hold letters, digits, '_' and '/' only.
  */
@@ -14,6 +15,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_telemetry.h>
 #include <rte_version.h>
@@ -44,6 +46,12 @@ static void dict_add(struct rte_tel_data *d, const char *name, uint64_t v)
 static void dict_add_text(struct rte_tel_data *d, const char *name, const char *text)
 {
 	refused += rte_tel_data_add_dict_string(d, name, text) != 0;
+}
+
+/* A path that is longer than DPDK's texts is left out: half of it names nothing. */
+static void dict_add_path(struct rte_tel_data *d, const char *name, const char *path)
+{
+	dict_add_text(d, name, path && strlen(path) < RTE_TEL_MAX_STRING_LEN ? path : "");
 }
 
 /* A new dictionary for add_dict; NULL without memory. */
@@ -208,6 +216,38 @@ static void handlers_dict(struct app *app, const char *params SPW_UNUSED, struct
 	}
 }
 
+/* Streams of objects by number, and where a consumer finds them: descriptors that it opens through
+ * /proc/PID/fd. */
+static void objects_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
+{
+	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
+		const struct spw_topo_lane *lane = app->topo.lane[i];
+		const struct spw_region *region = &app->topo.region[lane->stream.region];
+		struct rte_tel_data *dict = lane->stream.obj ? dict_new() : NULL;
+		struct spw_obj_count count;
+		char number[16];
+
+		if (!dict)
+			continue;
+		spw_obj_stat(lane->stream.obj, &count);
+		dict_add_text(dict, "name", lane->stream.page->name);
+		dict_add_text(dict, "kind", spw_mem_kind_name(region->kind));
+		dict_add_path(dict, "config", app->conf_file);
+		dict_add_path(dict, "description", app->object_files[lane->conf.port]);
+		dict_add(dict, "pid", (uint64_t)getpid());
+		dict_add(dict, "page_fd", (uint64_t)lane->stream.page_fd);
+		dict_add(dict, "page_bytes", lane->stream.page_bytes);
+		dict_add(dict, "memory_fd", (uint64_t)region->memfd);
+		dict_add(dict, "memory_bytes", region->bytes);
+		for (int s = 0; s < SPW_OBJ_STATE_CNT; s++)
+			dict_add_as(dict, "objects", app_objects_state_name(s), count.objects[s]);
+		for (int c = 0; c < SPW_OBJ_CAUSE_CNT; c++)
+			dict_add_as(dict, "cause", app_objects_cause_name(c), count.causes[c]);
+		snprintf(number, sizeof(number), "%u", i);
+		dict_add_dict(d, number, dict);
+	}
+}
+
 /* Live, the edges differ by what is under way: the residual is for the summary only. */
 static void ledger_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
@@ -363,6 +403,8 @@ static const struct {
 	 rails_dict},
 	{"/spinwire/handlers", "What handlers counted, by number. Takes no parameters.",
 	 handlers_dict},
+	{"/spinwire/objects",
+	 "Streams of objects, and where consumers find them. Takes no parameters.", objects_dict},
 	{"/spinwire/ledger", "Where every frame is. Takes no parameters.", ledger_dict},
 	{"/spinwire/lcores", "Ticks of every lcore by regime. Takes no parameters.", lcores_dict},
 	{"/spinwire/latency", "Stages of the last second, in ns. Takes no parameters.",

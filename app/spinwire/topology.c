@@ -105,6 +105,7 @@ static void topology_conf_ports(struct app *app)
 			.queue_cnt = (uint16_t)cp->queues,
 			.ring_size = cp->ring_size,
 			.profile = cp->profile == SPW_CONF_LATENCY ? "latency" : "throughput",
+			.objects = app->objects[p],
 		};
 	}
 }
@@ -123,6 +124,7 @@ static void topology_conf_rest(struct app *app)
 	tc->pipe.slow_ns = app->conf.run.slow_ns;
 	tc->pipe.quota_fd = app->quota_fd;
 	tc->pipe.frames_max = app->conf.run.frames;
+	tc->pipe.receipts = app->conf.run.receipts[0] != '\0';
 }
 
 int app_topology_open(struct app *app)
@@ -134,7 +136,8 @@ int app_topology_open(struct app *app)
 	topology_conf_ports(app);
 	topology_conf_rest(app);
 	if ((rc = app_handlers_open(app)) < 0 || (rc = app_executor_choose(app)) < 0 ||
-	    (rc = app_trail_open(app)) < 0 || (rc = app_record_open(app)) < 0)
+	    (rc = app_receipts_open(app)) < 0 || (rc = app_trail_open(app)) < 0 ||
+	    (rc = app_record_open(app)) < 0)
 		return rc;
 	rc = spw_topo_open(&app->topo, &app->topo_conf);
 	if (rc < 0)
@@ -157,4 +160,5 @@ void app_topology_close(struct app *app)
 	app_trail_close(app);
 	app_record_close(app);
 	app_handlers_close(app);
+	app_objects_close(app);
 }

@@ -98,6 +98,10 @@ const struct spw_opt conf_table[] = {
 	{PORT_FIELD(profile), .key = "profile", .name = "profile", .kind = SPW_OPT_CHOICE,
 	 .choice = profile_choice, .dflt = "latency",
 	 .help = "what drivers with a choice tune their queues for"},
+	{PORT_FIELD(objects), .key = "objects", .name = "objects", .value = "FILE",
+	 .kind = SPW_OPT_TEXT, .min = 1, .max = 511, .dflt = "",
+	 .help = "make objects of the payload, as this description (YAML) says; instead of a "
+		 "handler, and of the --port before it"},
 
 	{EXEC_FIELD(kind), .key = "kind", .name = "executor", .kind = SPW_OPT_CHOICE,
 	 .choice = exec_choice, .dflt = "auto", .help = "who runs the handler"},
@@ -180,6 +184,9 @@ const struct spw_opt conf_table[] = {
 	{RUN_FIELD(capture_snap), .key = "capture-snap", .name = "capture-snap",
 	 .kind = SPW_OPT_BYTES, .min = 16, .max = 65535, .dflt = "256B",
 	 .help = "bytes of a frame that are captured"},
+	{RUN_FIELD(receipts), .key = "receipts", .name = "receipts", .value = "FILE",
+	 .kind = SPW_OPT_TEXT, .min = 1, .max = 511, .dflt = "",
+	 .help = "write the receipt of each object to this file, a line of JSON each"},
 	{RUN_FIELD(record), .key = "record", .name = "record", .value = "FILE",
 	 .kind = SPW_OPT_TEXT, .min = 1, .max = 511, .dflt = "",
 	 .help = "keep what the loops learn, and write it to this file when a frame is slow, "

@@ -59,6 +59,7 @@ struct spw_conf_port {
 	uint32_t ring_size; /* RX and TX entries, a power of 2; 0: the driver's choice */
 	enum spw_conf_profile profile;
 	char handler[256]; /* as executor.handler; "": that one */
+	char objects[512]; /* description of the objects made of its payload; "": none */
 	struct spw_conf_where where;
 };
 
@@ -99,6 +100,7 @@ struct spw_conf {
 		char capture[512];           /* pcapng file of received frames, "" none */
 		uint64_t capture_limit;      /* its largest size */
 		uint64_t capture_snap;       /* bytes kept of a frame */
+		char receipts[512];          /* file for receipts of objects, "" none */
 		char record[512];            /* file of the flight recorder, "" none */
 		enum spw_conf_record record_rule;
 		uint64_t record_window_ns; /* of the file; 0: all that the ring holds */

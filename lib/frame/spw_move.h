@@ -86,7 +86,8 @@ SPW_MOVE_HD SPW_INLINE uint64_t spw_move_written(uint32_t op, uint64_t len)
 
 /* Purpose: builds a move.
  * Shape:   op: enum spw_move_op; region below 8; offset below 2^40; skip, len below 2^24; len a
- *          multiple of the op's element; fill: the byte of `fill`, else 0. */
+ *          multiple of the op's element; fill: the byte of `fill`, else 0.
+ * Thread:  any. */
 SPW_INLINE struct spw_move spw_move_make(uint32_t op, uint32_t region, uint64_t offset,
 					 uint32_t skip, uint32_t len, uint8_t fill)
 {
@@ -97,7 +98,7 @@ SPW_INLINE struct spw_move spw_move_make(uint32_t op, uint32_t region, uint64_t 
 	return m;
 }
 
-/* Returns: the fields, as spw_move_make took them. */
+/* Returns: the fields, as spw_move_make took them. Thread: any, of each. */
 SPW_MOVE_HD SPW_INLINE uint32_t spw_move_get_op(uint64_t dst)
 {
 	return (uint32_t)(dst >> 56);
@@ -123,7 +124,8 @@ SPW_MOVE_HD SPW_INLINE uint8_t spw_move_get_fill(uint64_t src)
 	return (uint8_t)(src >> 56);
 }
 
-/* The meta word of a descriptor: its moves. first below 2^28, cnt up to SPW_MOVE_FRAME_MAX. */
+/* Returns: the meta word of a descriptor, which names its moves. Shape: first below 2^28, cnt up to
+ *          SPW_MOVE_FRAME_MAX. Thread: any. */
 SPW_INLINE uint32_t spw_move_meta(uint32_t first, uint32_t cnt)
 {
 	return first << 4 | cnt;
