@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Makes this process a stream's consumer: maps the page and the objects of another process by its
+ * descriptors (the kernel checks the right to, as for a debugger that only reads), registers the
+ * objects with CUDA if a GPU is to read them, and claims the page.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_fork.h"
+#include "tensor/tensor.h"
+
+#define FREED_NS (2 * TENSOR_NS_PER_S) /* for the owner, to notice that a consumer died */
+#define RETRY_NS 10000000
+
+static int tensor_map(int32_t pid, int32_t fd, uint64_t bytes, void **at_out)
+{
+	char path[64];
+	struct stat stat;
+	int own, rc = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+	own = open(path, O_RDWR | O_CLOEXEC);
+	if (own < 0)
+		return spw_err(errno,
+			       "%s: %s: objects are handed over to processes of the same user "
+			       "with at least the capabilities of spinwire",
+			       path, strerror(errno));
+	*at_out = MAP_FAILED;
+	if (!fstat(own, &stat) && (uint64_t)stat.st_size >= bytes)
+		*at_out = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0);
+	if (*at_out == MAP_FAILED)
+		rc = spw_err(EPROTO, "%s: %llu bytes cannot be mapped", path,
+			     (unsigned long long)bytes);
+	close(own);
+	return rc;
+}
+
+static int tensor_map_both(struct spw_tensor_stream *stream, const struct tensor_place *place)
+{
+	int rc = tensor_map(place->pid, place->page_fd, place->page_bytes, (void **)&stream->page);
+
+	if (rc)
+		return rc;
+	rc = spw_obj_page_check(stream->page, place->page_bytes);
+	if (!rc && stream->page->buffer_cnt * stream->page->buffer_stride > place->memory_bytes)
+		rc = spw_err(EPROTO, "its buffers need more than %llu bytes of memory",
+			     (unsigned long long)place->memory_bytes);
+	if (!rc)
+		rc = tensor_map(place->pid, place->memory_fd, place->memory_bytes,
+				(void **)&stream->memory);
+	if (rc)
+		munmap(stream->page, place->page_bytes);
+	return rc;
+}
+
+static int tensor_busy(uint32_t pid, bool dead)
+{
+	char path[64], comm[32] = "?";
+	FILE *file;
+
+	if (pid == (uint32_t)getpid())
+		return spw_err(EBUSY, "this process consumes it, or holds objects of it: close it, "
+				      "and release them");
+	if (dead)
+		return spw_err(EBUSY,
+			       "its consumer (pid %u) died, and spinwire has not yet taken "
+			       "the objects back: try again",
+			       pid);
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	file = fopen(path, "re");
+	if (file) {
+		if (fgets(comm, sizeof(comm), file))
+			comm[strcspn(comm, "\n")] = '\0';
+		fclose(file);
+	}
+	return spw_err(EBUSY, "%s (pid %u) consumes it, and only one process can", comm, pid);
+}
+
+/* The owner frees the claim of a consumer that died. */
+static int tensor_claim(struct spw_obj_page *page)
+{
+	const int64_t until = tensor_now_ns() + FREED_NS;
+
+	while (spw_obj_page_claim(page, (uint32_t)getpid())) {
+		const uint32_t by = spw_thr_load_rlx(&page->consumer_pid);
+		const bool dead = kill((pid_t)by, 0) && errno == ESRCH;
+
+		if (!dead || tensor_now_ns() > until)
+			return tensor_busy(by, dead);
+		tensor_sleep_ns(RETRY_NS);
+	}
+	return 0;
+}
+
+static int tensor_open_cuda(struct spw_tensor_stream *stream, const char *kind,
+			    enum spw_tensor_device device, int32_t gpu)
+{
+	int rc;
+
+	stream->cuda.gpu = -1;
+	if (device == SPW_TENSOR_CPU || (device == SPW_TENSOR_AUTO && strcmp(kind, "cuda-host")))
+		return 0;
+	rc = tensor_cuda_open(&stream->cuda, gpu, stream->memory, stream->memory_bytes);
+	return device == SPW_TENSOR_AUTO ? 0 : rc;
+}
+
+static int tensor_start(struct spw_tensor_stream *stream, const struct tensor_place *place,
+			enum spw_tensor_device device, int32_t gpu)
+{
+	int rc;
+
+	spw_fork_watch();
+	stream->forks = spw_fork_cnt;
+	stream->refs = 1;
+	stream->owner_pid = place->pid;
+	stream->page_bytes = place->page_bytes;
+	stream->memory_bytes = place->memory_bytes;
+	stream->owner_fd = (int)syscall(SYS_pidfd_open, place->pid, 0);
+	if (stream->owner_fd < 0)
+		return spw_err(ENOENT, "spinwire (pid %d) is gone", place->pid);
+	rc = tensor_open_cuda(stream, place->kind, device, gpu);
+	if (!rc) {
+		rc = tensor_claim(stream->page);
+		if (rc)
+			tensor_cuda_close(&stream->cuda);
+	}
+	if (rc)
+		close(stream->owner_fd);
+	else
+		pthread_mutex_init(&stream->reap_lock, NULL);
+	return rc;
+}
+
+int tensor_attach(const struct tensor_place *place, enum spw_tensor_device device, int32_t gpu,
+		  struct spw_tensor_stream **stream_out)
+{
+	struct spw_tensor_stream *stream, head = {0};
+	int rc;
+
+	if (place->memory_fd < 0 || !strcmp(place->kind, "gpu"))
+		return spw_err(ENOTSUP,
+			       "stream %s: its objects lie in the GPU's own memory, which "
+			       "no other process reads: use kind cuda-host",
+			       place->name);
+	rc = tensor_map_both(&head, place);
+	if (rc)
+		return spw_err_ctx(rc, "stream %s", place->name);
+	stream = calloc(1, sizeof(*stream) + head.page->buffer_cnt * sizeof(stream->slot[0]));
+	if (stream) {
+		*stream = head;
+		rc = tensor_start(stream, place, device, gpu);
+	} else {
+		rc = spw_err(ENOMEM, "no memory for %u buffers", head.page->buffer_cnt);
+	}
+	if (rc) {
+		munmap(head.page, place->page_bytes);
+		munmap(head.memory, place->memory_bytes);
+		free(stream);
+		return spw_err_ctx(rc, "stream %s", place->name);
+	}
+	*stream_out = stream;
+	return 0;
+}
+
+int spw_tensor_open(const struct spw_tensor_conf *conf, struct spw_tensor_stream **stream_out)
+{
+	struct tensor_place place;
+	int rc = tensor_find(conf, &place);
+
+	return rc ? rc : tensor_attach(&place, conf->device, conf->gpu, stream_out);
+}
