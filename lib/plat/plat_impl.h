@@ -71,8 +71,6 @@ void plat_copy(char *out, size_t bytes, const char *text);
 /* hwloc/...: what hwloc knows of cores, nodes and PCI functions. */
 void plat_probe_hwloc(struct plat_tree *tree);
 
-/* ethtool/DEV/link, by netlink. Returns: 0, or -errno without a text: nothing was put. */
-int plat_probe_link(struct plat_tree *tree, const char *netdev);
 /* ethtool/DEV/...: link, pause, driver; addr/DEV: IPv4 addresses. */
 void plat_probe_netdev(struct plat_tree *tree, const char *netdev);
 /* ethtool/DEV/stats; a card is asked for all of them, which may take milliseconds. */

@@ -5,11 +5,11 @@
  * hugepages, limits, NIC ports and the PCIe functions that share one, GPUs and their abilities. And
  * findings: what will hurt a spinning data plane, by how much, and what to do.
  *
- * Facts come from sysfs, procfs, ethtool (netlink; the ioctl on older kernels), hwloc for what
- * sysfs does not say and, opened at run time, the CUDA driver library and NVML. All that was read
- * can be saved as one JSON document (spw_plat_record) and read again on another machine
- * (lib/plat/tree.h has its format). Each fact names its source. One that cannot be read is unknown
- * (-1 or 0, as stated) with the reason, never an error and never a guess.
+ * Facts come from sysfs, procfs, ethtool's ioctl, hwloc for what sysfs does not say and, opened at
+ * run time, the CUDA driver library and NVML. All that was read can be saved as one JSON document
+ * (spw_plat_record) and read again on another machine (lib/plat/tree.h has its format). Each fact
+ * names its source. One that cannot be read is unknown (-1 or 0, as stated) with the reason, never
+ * an error and never a guess.
  */
 #ifndef SPW_PLAT_H
 #define SPW_PLAT_H

@@ -3,13 +3,13 @@
  *
  * What ethtool and getifaddrs answer of a network interface, put into a live tree:
  *
- *   ethtool/DEV/link = speed 200000 max 200000 autoneg 1, by ioctl      where link.c failed
+ *   ethtool/DEV/link = speed 200000 max 200000 autoneg 1                Mbit/s, -1 unknown
  *   ethtool/DEV/pause = rx 1 tx 1 autoneg 0
  *   ethtool/DEV/firmware = 28.45.1020 (MT_0000000884)
  *   ethtool/DEV/stats = one "NAME VALUE" a line
  *   addr/DEV = 10.0.0.1/24 192.168.0.1/24
  *
- * By ioctl, which answers on all kernels; the link by netlink where it can (link.c). Source:
+ * By ioctl, which answers on all kernels, and which the software ConnectX answers too. Source:
  * Linux include/uapi/linux/ethtool.h.
  */
 #include <arpa/inet.h>
@@ -51,19 +51,20 @@ static void netdev_put(const struct asked *a, const char *what, int rc, const ch
 		plat_tree_put(a->tree, path, text);
 }
 
-/* Mbit/s of the link modes, by their bit. Source: enum ethtool_link_mode_bit_indices. */
+/* Mbit/s of the link modes, by their bit; -1: a mode newer than this table. Source: enum
+ * ethtool_link_mode_bit_indices of Linux 6.15. */
 static int netdev_mode_speed(uint32_t bit)
 {
 	static const struct {
 		uint8_t first, last;
 		int mbit;
-	} mode[] = {{0, 1, 10},       {2, 3, 100},      {4, 5, 1000},     {12, 12, 10000},
-		    {15, 15, 2500},   {17, 20, 10000},  {21, 22, 20000},  {23, 26, 40000},
-		    {27, 30, 56000},  {31, 33, 25000},  {34, 35, 50000},  {36, 39, 100000},
-		    {40, 40, 50000},  {41, 41, 1000},   {42, 46, 10000},  {47, 47, 2500},
-		    {48, 48, 5000},   {52, 56, 50000},  {57, 61, 100000}, {62, 66, 200000},
-		    {69, 73, 400000}, {75, 79, 100000}, {80, 84, 200000}, {85, 89, 400000},
-		    {93, 98, 800000}};
+	} mode[] = {{0, 1, 10},       {2, 3, 100},        {4, 5, 1000},       {12, 12, 10000},
+		    {15, 15, 2500},   {17, 20, 10000},    {21, 22, 20000},    {23, 26, 40000},
+		    {27, 30, 56000},  {31, 33, 25000},    {34, 35, 50000},    {36, 39, 100000},
+		    {40, 40, 50000},  {41, 41, 1000},     {42, 46, 10000},    {47, 47, 2500},
+		    {48, 48, 5000},   {52, 56, 50000},    {57, 61, 100000},   {62, 66, 200000},
+		    {69, 73, 400000}, {75, 79, 100000},   {80, 84, 200000},   {85, 89, 400000},
+		    {93, 98, 800000}, {103, 108, 200000}, {109, 114, 400000}, {115, 120, 800000}};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(mode); i++)
 		if (bit >= mode[i].first && bit <= mode[i].last)
@@ -71,7 +72,6 @@ static int netdev_mode_speed(uint32_t bit)
 	return -1;
 }
 
-/* For kernels whose ethtool has no netlink, and for devices that answer only the ioctl. */
 static void netdev_link_probe(struct asked *a)
 {
 	struct {
@@ -91,7 +91,7 @@ static void netdev_link_probe(struct asked *a)
 	for (uint32_t bit = 0; rc == 0 && (int)(bit / 32) < q.set.link_mode_masks_nwords; bit++)
 		if (q.mode[bit / 32] >> (bit % 32) & 1)
 			max = SPW_MAX(max, netdev_mode_speed(bit));
-	snprintf(text, sizeof(text), "speed %d max %d autoneg %u, by ioctl", (int)q.set.speed, max,
+	snprintf(text, sizeof(text), "speed %d max %d autoneg %u", (int)q.set.speed, max,
 		 q.set.autoneg);
 	netdev_put(a, "link", rc, text);
 }
@@ -172,8 +172,7 @@ void plat_probe_netdev(struct plat_tree *tree, const char *netdev)
 {
 	struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 
-	if (plat_probe_link(tree, netdev))
-		netdev_link_probe(&a);
+	netdev_link_probe(&a);
 	netdev_pause_probe(&a);
 	netdev_firmware_probe(&a);
 	netdev_addr_probe(&a);

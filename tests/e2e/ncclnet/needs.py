@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-MAY_NEED = {'libibverbs', 'libmlx5', 'libnettle', 'libhwloc', 'libjansson', 'libmnl', 'libdeflate', 'libnuma', 'libc',
+MAY_NEED = {'libibverbs', 'libmlx5', 'libnettle', 'libhwloc', 'libjansson', 'libdeflate', 'libnuma', 'libc',
             'libm', 'libpthread', 'libdl', 'ld-linux-x86-64', 'ld-linux-aarch64'}
 
 
