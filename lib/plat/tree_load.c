@@ -55,7 +55,8 @@ static void load_fill(char *out, size_t bytes, const char *text, uint32_t number
 	out[used] = '\0';
 }
 
-/* The path is checked for each number, since a longer number makes a longer path. */
+/* A path has one list: what is saved must be read as what it is, and has no brace. The path is
+ * checked for each number, since a longer number makes a longer path. */
 static int load_put_each(struct plat_tree *tree, const char *path, const char *mark,
 			 const char *text)
 {
@@ -65,7 +66,8 @@ static int load_put_each(struct plat_tree *tree, const char *path, const char *m
 	int rc = 0;
 
 	snprintf(numbers, sizeof(numbers), "%.*s", list - 1, path + before + 1);
-	if (!path[before + list] || spw_plat_list_parse(numbers, set, SPW_PLAT_CORE_MAX) < 0)
+	if (!path[before + list] || strchr(path + before + list, '{') ||
+	    spw_plat_list_parse(numbers, set, SPW_PLAT_CORE_MAX) < 0)
 		return -EINVAL;
 	for (uint32_t i = 0; i < SPW_PLAT_CORE_MAX && rc == 0; i++) {
 		if (!set[i])

@@ -261,8 +261,8 @@ static void odd_documents_are_refused(void **state)
 	static const char *const odd[] = {
 		"'a': 1",           "'a': ['b']",     "'a': {'!': 'ENOTHING'}",
 		"'a': {'!': null}", "'a': {'->': 1}", "'a{0-3': '1'",
-		"'a{x}': '1'",      "'a{3-}': '1'",   "'': '1'",
-		"'a//b': '1'",      "'a/=': '1'",
+		"'a{x}': '1'",      "'a{3-}': '1'",   "'a{0}/b{0}': '1'",
+		"'': '1'",          "'a//b': '1'",    "'a/=': '1'",
 	};
 	char many[32 * 200], long_path[600];
 	json_t *list = json_array();
