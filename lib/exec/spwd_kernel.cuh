@@ -166,6 +166,34 @@ static __device__ __forceinline__ void spwd_take(const struct spw_kernel_ring &r
 	}
 }
 
+/* Whether the relaying warp stood still between two of its own times: between two turns, or between
+ * a load and its answer, where most of the time is spent. */
+static __device__ __forceinline__ void spwd_pause_note(const struct spw_kernel_ring &ring,
+						       bool relays, uint64_t last, uint64_t now)
+{
+	if (relays && now > last + SPW_PAUSE_NS)
+		spwd_pause_add(ring.pauses, last, now);
+}
+
+/* The last poller to leave knows that no batch will be taken any more. */
+static __device__ __forceinline__ void spwd_poll_end(const struct spw_kernel_ring &ring,
+						     struct spwd_cta *cta)
+{
+	if ((threadIdx.x & 31) == 0 && spwd_cta_add(&cta->polls_left, 1) + 1 == SPWD_POLL_WARPS) {
+		spwd_cta_store_rel(&cta->final, cta->taken);
+		spwd_gate_open(&cta->slot[cta->taken % SPWD_SLOT_CNT]
+					.gate); /* where the workers come next, and see final */
+		if (blockIdx.x == 0 && cta->leaving != SPW_KERNEL_LEFT_STOP)
+			spwd_gpu_store_rel(&ring.relay->stop,
+					   SPW_KERNEL_STOP_NOW); /* nobody relays any more */
+	}
+}
+
+template <class T> static __device__ __forceinline__ T spwd_lane0(T v)
+{
+	return __shfl_sync(SPWD_FULL, v, 0);
+}
+
 template <class Body, bool Writes>
 static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &ring,
 						 struct spwd_cta *cta, uint32_t workers)
@@ -180,16 +208,15 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 		uint64_t k = spwd_cta_load_acq(&cta->taken),
 			 seq = cta->first_seq + k * ring.unit_cnt;
 		uint64_t tag = spw_gring_tag(seq, ring.batch_log2), lo = ~tag, hi = ~tag, left;
-		uint64_t now = __shfl_sync(SPWD_FULL, spwd_now_ns(), 0);
+		uint64_t now = spwd_lane0(spwd_now_ns());
 		const struct spw_gring_desc *desc = &ring.desc[(seq & mask) * SPW_GRING_FRAME_MAX];
 		bool free = spwd_slot_free(&cta->slot[k % SPWD_SLOT_CNT], k, workers),
 		     was_stopping = watch.stop, hit;
 
-		free = __shfl_sync(SPWD_FULL, free, 0);
-		if (relays && now > last + SPW_PAUSE_NS)
-			spwd_pause_add(ring.pauses, last, now);
+		free = spwd_lane0(free);
+		spwd_pause_note(ring, relays, last, now);
 		last = now;
-		if (!__all_sync(SPWD_FULL, k == __shfl_sync(SPWD_FULL, k, 0)))
+		if (!__all_sync(SPWD_FULL, k == spwd_lane0(k)))
 			continue; /* the other warp took a batch between two lanes' loads */
 		if (relays && now > relay_at + SPWD_CTL_EVERY_NS) {
 			spwd_relay(ring, watch.stop);
@@ -205,8 +232,7 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 				__shfl_sync(SPWD_FULL, hi, 31), now);
 		if (lane == 31)
 			lo = hi = ~tag;
-		hit = __shfl_sync(SPWD_FULL,
-				  spw_gring_has_tag(lo, tag) && spw_gring_has_tag(hi, tag), 0);
+		hit = spwd_lane0(spw_gring_has_tag(lo, tag) && spw_gring_has_tag(hi, tag));
 		left = spwd_watch_left(ring, &watch, now);
 		if (!left && !hit && free && was_stopping)
 			left = SPW_KERNEL_LEFT_STOP;
@@ -216,31 +242,18 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 			break;
 		}
 		if (hit) {
-			width = SPW_MIN(spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0)),
-					SPWD_WIDTH_MAX);
-			now = __shfl_sync(SPWD_FULL, spwd_now_ns(), 0);
-			if (relays &&
-			    now > last + SPW_PAUSE_NS) /* a pause between a load and its answer,
-							  where most of the time is spent */
-				spwd_pause_add(ring.pauses, last, now);
+			width = SPW_MIN(spw_gring_hi_cnt(spwd_lane0(hi)), SPWD_WIDTH_MAX);
+			now = spwd_lane0(spwd_now_ns());
+			spwd_pause_note(ring, relays, last, now);
 			spwd_take<Body, Writes>(ring, cta, {desc, k, seq, tag, lo, hi, now}, true,
 						workers);
 			misses = 0;
-			last = __shfl_sync(SPWD_FULL, spwd_now_ns(),
-					   0); /* what a handler takes is no pause */
+			last = spwd_lane0(spwd_now_ns()); /* a handler's time is no pause */
 		} else if (++misses > SPWD_PATIENCE) {
 			width = 2;
 		}
 	}
-	/* The last poller to leave knows that no batch will be taken any more. */
-	if (lane == 0 && spwd_cta_add(&cta->polls_left, 1) + 1 == SPWD_POLL_WARPS) {
-		spwd_cta_store_rel(&cta->final, cta->taken);
-		spwd_gate_open(&cta->slot[cta->taken % SPWD_SLOT_CNT]
-					.gate); /* where the workers come next, and see final */
-		if (blockIdx.x == 0 && cta->leaving != SPW_KERNEL_LEFT_STOP)
-			spwd_gpu_store_rel(&ring.relay->stop,
-					   SPW_KERNEL_STOP_NOW); /* nobody relays any more */
-	}
+	spwd_poll_end(ring, cta);
 }
 
 /* ---- kernels ---- */
