@@ -59,8 +59,9 @@ int doctor_peer(const char *peer, struct spw_plat **plat_out);
 /* measure.c: measures, and adds pairs and findings to plat.
  * Errors: -ENODEV nothing can be measured; those of lib/rdma; -EIO, -EPROTO of the peer. */
 int doctor_measure(const struct doctor_args *args, struct spw_plat *plat);
-/* measure_answer.c: the other machine's part, on stdin and stdout; returns when stdin ends. */
-int doctor_answer(void);
+/* measure_answer.c: the other machine's part, on stdin and stdout; returns when stdin ends: the
+ * exit status, as errors go to the asking end. */
+int doctor_answer(const struct doctor_args *args);
 
 /* cores.c: prints the cores that lib/plat picks, on one line. Opens no CUDA. */
 int doctor_cores(const struct doctor_args *args);

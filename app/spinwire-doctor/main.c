@@ -46,17 +46,17 @@ bool doctor_is_quiet(const struct doctor_args *args)
 	       app_file_is_stdout(args->csv) || app_file_is_stdout(args->receipt);
 }
 
-/* check and replay */
+/* check and replay. As of every command, the exit status is returned, or -errno. */
 static int doctor_examine(const struct doctor_args *args)
 {
 	struct spw_plat *plat;
 	int rc = doctor_outputs_try(args), status;
 
 	if (rc < 0 || (rc = doctor_machine_read(args, &plat)) < 0)
-		return app_complain(PROGRAM, rc);
+		return rc;
 	if (args->measure && (rc = doctor_measure(args, plat)) < 0) {
 		spw_plat_free(plat);
-		return app_complain(PROGRAM, rc);
+		return rc;
 	}
 	if (!doctor_is_quiet(args) && args->facts)
 		doctor_facts(plat);
@@ -70,7 +70,7 @@ static int doctor_examine(const struct doctor_args *args)
 		rc = -EIO;
 	status = doctor_status(plat);
 	spw_plat_free(plat);
-	return rc ? app_complain(PROGRAM, rc) : status;
+	return rc ? rc : status;
 }
 
 /* The file is no receipt: a user can change it. */
@@ -85,10 +85,10 @@ static int doctor_record(const struct doctor_args *args)
 	if (rc == 0)
 		rc = app_json_write("record", spw_plat_record(plat), path);
 	spw_plat_free(plat);
-	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
+	return rc;
 }
 
-/* Returns: whether they differ, as an exit status; or -errno. */
+/* The status says whether they differ. */
 static int doctor_diff_report(const struct doctor_args *args, const struct spw_plat *a,
 			      const struct spw_plat *b)
 {
@@ -119,7 +119,7 @@ static int doctor_diff_files(const struct doctor_args *args)
 		rc = doctor_diff_report(args, a, b);
 	spw_plat_free(a);
 	spw_plat_free(b);
-	return rc < 0 ? app_complain(PROGRAM, rc) : rc;
+	return rc;
 }
 
 /* Nothing is measured; the plan rests on links and addresses as they are read. */
@@ -135,31 +135,33 @@ static int doctor_plan_read(const struct doctor_args *args)
 		rc = doctor_plan(args, own, peer);
 	spw_plat_free(own);
 	spw_plat_free(peer);
-	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
+	return rc;
+}
+
+/* check and replay examine a machine. */
+static int doctor_run(const struct doctor_args *args)
+{
+	static const struct {
+		const char *name;
+		int (*run)(const struct doctor_args *args);
+	} other[] = {{"record", doctor_record},  {"diff", doctor_diff_files},
+		     {"cores", doctor_cores},    {"idle", doctor_idle},
+		     {"plan", doctor_plan_read}, {"answer", doctor_answer}};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(other); i++)
+		if (!strcmp(args->command, other[i].name))
+			return other[i].run(args);
+	return doctor_examine(args);
 }
 
 int main(int argc, char **argv)
 {
 	static struct doctor_args args;
-	int rc, status = APP_GOOD;
+	int rc;
 
 	app_program_start(PROGRAM);
 	app_life_ends(PROGRAM);
-	if ((rc = doctor_args(&args, argc, argv)) < 0)
-		status = app_complain(PROGRAM, rc);
-	else if (rc == 0 && !strcmp(args.command, "record"))
-		status = doctor_record(&args);
-	else if (rc == 0 && !strcmp(args.command, "diff"))
-		status = doctor_diff_files(&args);
-	else if (rc == 0 && !strcmp(args.command, "cores"))
-		status = (rc = doctor_cores(&args)) < 0 ? app_complain(PROGRAM, rc) : APP_GOOD;
-	else if (rc == 0 && !strcmp(args.command, "idle"))
-		status = (rc = doctor_idle(&args)) < 0 ? app_complain(PROGRAM, rc) : APP_GOOD;
-	else if (rc == 0 && !strcmp(args.command, "plan"))
-		status = doctor_plan_read(&args);
-	else if (rc == 0 && !strcmp(args.command, "answer"))
-		status = doctor_answer() ? APP_MACHINE : APP_GOOD;
-	else if (rc == 0)
-		status = doctor_examine(&args);
-	return app_end(PROGRAM, status);
+	rc = doctor_args(&args, argc, argv);
+	rc = rc > 0 ? APP_GOOD : rc < 0 ? rc : doctor_run(&args);
+	return app_end(PROGRAM, rc < 0 ? app_complain(PROGRAM, rc) : rc);
 }

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app_program.h"
 #include "app_text.h"
 #include "base/spw_err.h"
 #include "measure.h"
@@ -138,16 +139,15 @@ static json_t *answer_to(struct answer *a, const json_t *ask)
 }
 
 /* Ends with stdin, so it does not outlive the ssh session that started it. */
-int doctor_answer(void)
+int doctor_answer(const struct doctor_args *args SPW_UNUSED)
 {
 	static struct answer answer;
 	static char line[LINE_MAX_BYTES];
 	const struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = "", .skip_hwloc = true};
-	int rc = spw_plat_read(&from, &answer.plat);
 
-	if (rc < 0) {
+	if (spw_plat_read(&from, &answer.plat) < 0) {
 		answer_send(answer_error());
-		return rc;
+		return APP_MACHINE;
 	}
 	answer_send(answer_hello(answer.plat));
 	while (fgets(line, sizeof(line), stdin)) {
@@ -158,5 +158,5 @@ int doctor_answer(void)
 	}
 	answer_close_all(&answer);
 	spw_plat_free(answer.plat);
-	return 0;
+	return APP_GOOD;
 }
