@@ -106,7 +106,7 @@ static const struct spw_opt_pair status[] = {
 	{"0", "no finding is an error (diff: nothing differs)"},
 	{"1", "usage"},
 	{"2", "one is an error"},
-	{"130 or 143", "interrupted (Ctrl-C, SIGTERM)"},
+	{"130 or 143", "interrupted"},
 	{NULL, NULL}};
 static const struct spw_opt_pair example[] = {
 	{"spinwire-doctor", "What on this machine hurts RDMA or spinwire."},

@@ -251,7 +251,7 @@ static const struct spw_opt_pair status[] = {{"0", "good"},
 					     {"2", "the machine cannot do it, or frames that the "
 						   "port took were not sent"},
 					     {"3", "slots were not returned"},
-					     {"130 or 143", "interrupted (Ctrl-C, SIGTERM)"},
+					     {"130 or 143", "interrupted"},
 					     {NULL, NULL}};
 static const struct spw_opt_pair example[] = {
 	{"spinwire-gen -l 0,1 -- --port mlx5:mlx5_1 --rate 1Mpps",

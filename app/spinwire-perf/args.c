@@ -160,7 +160,7 @@ static const struct spw_opt_pair status[] = {{"0", "all rows are good"},
 					     {"2", "nothing could be measured"},
 					     {"3", "a row is invalid"},
 					     {"4", "a row or a rail failed"},
-					     {"130 or 143", "interrupted (Ctrl-C, SIGTERM)"},
+					     {"130 or 143", "interrupted"},
 					     {NULL, NULL}};
 static const struct spw_opt_pair example[] = {
 	{"spinwire-perf --ssh spark2 --html perf.html",

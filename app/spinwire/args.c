@@ -30,7 +30,7 @@ static const struct spw_opt_pair status[] = {
 	{"2", "the machine cannot do it, or a file could not be written"},
 	{"3", "ledger or pool did not balance"},
 	{"4", "a fault that could not be recovered"},
-	{"130 or 143", "interrupted (Ctrl-C, SIGTERM)"},
+	{"130 or 143", "interrupted"},
 	{NULL, NULL}};
 static const struct spw_opt_pair example[] = {
 	{"spinwire -l 0,1 --no-huge -m 128 -- --port null:rate=100k --seconds 10",
