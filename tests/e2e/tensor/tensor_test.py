@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Python package and libspinwire-tensor.so, against publisher.c in the place of a spinwire: consumers that read,
+hold for ever, release twice, die, fork, or are two; an owner that ends or dies; a spinwire that is started."""
+import contextlib
+import os
+import re
+import signal
+import subprocess
+
+import spwtest
+from spwtest import check, equal, spwlab
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PUBLISHER = os.environ["SPW_PUBLISHER"]
+# NumPy is Debian's, for Debian's python3, which need not be the one that runs this test.
+PYTHON = "/usr/bin/python3"
+LIB = os.path.join(HERE, "..", "..", "..", "tools", "lib")
+BUFFERS = 4
+
+
+def need_numpy():
+    if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True, check=False).returncode:
+        raise spwtest.Skip("python3-numpy is not installed (tools/deps test)")
+
+
+class Place:
+    """A runtime folder of our own, so that no other spinwire of this machine is found."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.env = {**os.environ, "RUNTIME_DIRECTORY": folder, "PYTHONPATH": LIB}
+        self.config = spwtest.write_file(folder, "camera.conf.yaml", "")
+        spwtest.write_file(folder, "camera.conf.yaml.description", "")
+
+    def socket(self, name):
+        os.makedirs(os.path.join(self.folder, "dpdk", name), exist_ok=True)
+        return os.path.join(self.folder, "dpdk", name, "dpdk_telemetry.v2")
+
+    @contextlib.contextmanager
+    def publisher(self, name="camera", count=20, gap_us=1000):
+        """Yields a list that has its words once it has ended."""
+        path, out = self.socket(name), []
+        # pylint: disable-next=consider-using-with
+        process = spwlab.spawn([PUBLISHER, path, os.path.realpath(self.config), name, str(BUFFERS), str(count),
+                                str(gap_us)], stdout=subprocess.PIPE, text=True)
+        try:
+            spwlab.wait_for(lambda: os.path.exists(path) or process.poll() is not None, 20, "the publisher")
+            yield out
+        finally:
+            process.terminate()
+            out.append(process.communicate(timeout=20)[0])
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def start(self, case, config=None, **more):
+        return spwlab.spawn([PYTHON, os.path.join(HERE, "consumer.py"), case, config or self.config],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**self.env, **more})
+
+    def consume(self, case, config=None, **more):
+        process = self.start(case, config, **more)
+        text = process.communicate(timeout=60)[0]
+        equal(process.returncode, 0, f"{case}:\n{text}")
+        return text
+
+
+@contextlib.contextmanager
+def place():
+    need_numpy()
+    with spwlab.scratch() as folder:
+        yield Place(folder)
+
+
+def alone(case, count=20):
+    with place() as here, here.publisher(count=count) as out:
+        here.consume(case)
+    return out[0]
+
+
+def test_numpy():
+    check("published 20," in alone("numpy_reads"), "not all objects were published")
+
+
+def test_capsules():
+    alone("capsules")
+
+
+def test_stays_valid():
+    alone("stays_valid")
+
+
+def test_holds_for_ever():
+    check(not alone("holds_for_ever", count=100).endswith("waited 0 times\n"), "the owner never waited for a buffer")
+
+
+def test_release_twice():
+    alone("release_twice")
+
+
+def test_again():
+    alone("again")
+
+
+def test_forked():
+    alone("forked")
+
+
+def test_refuses():
+    alone("refuses")
+
+
+def test_owner_dies():
+    alone("owner_dies")
+
+
+def test_two_streams():
+    with place() as here, here.publisher(), here.publisher("radio"):
+        here.consume("two_streams")
+
+
+def test_two_consumers():
+    """The second is refused by name, also while the first holds objects; once the first is dead the second gets the
+    buffers."""
+    with place() as here, here.publisher(count=1000) as out:
+        first = here.start("dies_holding")
+        equal(first.stdout.readline(), "holds 2\n", "the first")
+        here.consume("second")
+        os.kill(first.pid, signal.SIGKILL)
+        first.communicate()
+        here.consume("after_a_death")
+    check(f"took back 2 from {first.pid}\n" in out[0], out[0])
+
+
+def test_layout():
+    """What Python reads lies where C put it."""
+    text = subprocess.run([PUBLISHER, "layout"], capture_output=True, text=True, check=True).stdout
+    import spinwire.stream as ours  # pylint: disable=import-outside-toplevel  (tools/lib, by spwtest)
+    of = {"spw_tensor_conf": ours._Conf, "spw_tensor": ours._Object, "spw_tensor_export": ours._Export,
+          "spw_obj_page": ours._Page, "spw_obj_shape": ours._Shape, "spw_obj_receipt": ours._Receipt}
+    rows = [re.fullmatch(r"(\w+)\.(\w+) (\d+)", line).groups() for line in text.splitlines()]
+    check(len(rows) >= 16, text)
+    for name, field, offset in rows:
+        equal(getattr(of[name], field).offset, int(offset), f"{name}.{field}")
+
+
+# ---- a spinwire that open() starts -------------------------------------------------------------------
+
+SPINWIRE = """#!/bin/sh
+# --file-prefix PREFIX ... -- --config FILE
+case $* in *"bad.yaml") echo "spinwire: error: it is bad" >&2; exit 1 ;; esac
+mkdir -p "$RUNTIME_DIRECTORY/dpdk/$2"
+exec {publisher} "$RUNTIME_DIRECTORY/dpdk/$2/dpdk_telemetry.v2" "$7" camera 4 1000 1000
+"""
+
+
+def stand_in(here):
+    path = spwtest.write_file(here.folder, "spinwire", SPINWIRE.format(publisher=PUBLISHER))
+    os.chmod(path, 0o755)
+    return path
+
+
+def test_starts():
+    with place() as here:
+        here.consume("starts", SPINWIRE=stand_in(here))
+
+
+def test_starts_in_vain():
+    with place() as here:
+        bad = spwtest.write_file(here.folder, "bad.yaml", "")
+        text = here.consume("starts_in_vain", bad, SPINWIRE=stand_in(here))
+        check("spinwire: error: it is bad" in text, text)
+
+
+def test_no_orphan():
+    """kill -9 of the consumer ends the spinwire that it started."""
+    with place() as here:
+        config = spwtest.write_file(here.folder, "stay.yaml", "")
+        process = here.start("starts", config, SPINWIRE=stand_in(here))
+        child = int(process.stdout.readline().split()[1])
+        check(os.path.exists(f"/proc/{child}"), "it never ran")
+        process.kill()
+        process.communicate()
+        spwlab.wait_for(lambda: not os.path.exists(f"/proc/{child}"), 10, f"the end of {child}")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
