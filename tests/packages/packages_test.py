@@ -73,6 +73,7 @@ def use(root, base, packages):
                     "/tmp/ttl.so", "--seconds", "1s", "--full"], 60), r"^ +residual +0")
     peers.run([*inside, "env", "PYTHONPATH=/usr/share/spinwire", "python3", "-B", "-c",
                "import spinwire_coll; spinwire_coll._load()"], 60)
+    peers.run([*inside, "python3", "-B", "-c", "import spinwire.stream; spinwire.stream._library()"], 60)
     peers.run([*inside, "test", "-s", "/usr/share/spinwire/kubernetes/rc.yaml"], 60)
     peers.run([*inside, *APT, "purge", *PACKAGES], 300)
     left = peers.run([*inside, "sh", "-c",
