@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""run [CASE...]: objects in the hands of those who have a GPU, on a machine with torch; CuPy, JAX and Numba where they
+are. tests/gpu/tensor_bundle packs it. A publisher stands in for spinwire, in memory that the GPU maps; where the bundle
+has spinwire itself, `resident` runs beside its kernel."""
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+os.environ["SPW_TENSOR_LIB"] = os.path.join(HERE, "libspinwire-tensor.so")
+sys.path.insert(0, os.path.join(HERE, "python"))
+
+import numpy  # noqa: E402
+import spinwire  # noqa: E402
+import torch  # noqa: E402
+
+SLOW_CYCLES = 600_000_000  # some 0.3 s: an owner without order would rewrite every buffer many times
+BUFFERS = 4
+
+
+@contextlib.contextmanager
+def published(kind="cuda-host", gap_us=1000):
+    with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
+        os.environ["RUNTIME_DIRECTORY"] = folder
+        os.makedirs(os.path.join(folder, "dpdk", "one"))
+        path = os.path.join(folder, "dpdk", "one", "dpdk_telemetry.v2")
+        command = [os.path.join(HERE, "publisher"), path, "", "camera", str(BUFFERS), "1000000", str(gap_us), kind]
+        with subprocess.Popen(command) as process:
+            while not os.path.exists(path):
+                time.sleep(0.01)
+            try:
+                yield
+            finally:
+                process.terminate()
+
+
+def want(tensor, device="cuda"):
+    return (tensor.receipt.id * 1000 + torch.arange(1024, dtype=torch.int32, device=device)).reshape(4, 256)
+
+
+def torch_reads():
+    """Each object is whole on the device, by DLPack and by __cuda_array_interface__, and on the CPU."""
+    with published(), spinwire.open() as stream:
+        assert stream.gpu == 0
+        for _ in range(200):
+            tensor = next(stream)
+            got = torch.from_dlpack(tensor)
+            assert got.is_cuda and got.dtype == torch.int32 and got.shape == (4, 256), got
+            assert torch.equal(got, want(tensor)), tensor
+            assert torch.equal(torch.as_tensor(tensor, device="cuda"), want(tensor)), tensor
+            assert (numpy.asarray(tensor) == want(tensor, "cpu").numpy()).all()
+            assert torch.equal(torch.utils.dlpack.from_dlpack(tensor.__dlpack__(dl_device=(1, 0))), want(tensor, "cpu"))
+
+
+def others_read():
+    """CuPy, JAX and Numba, where they are."""
+    with published(), spinwire.open() as stream:
+        with contextlib.suppress(ImportError):
+            import cupy  # pylint: disable=import-outside-toplevel
+            for take in (cupy.from_dlpack, cupy.asarray):
+                tensor = next(stream)
+                assert (cupy.asnumpy(take(tensor)) == want(tensor, "cpu").numpy()).all()
+            print("  CuPy", cupy.__version__)
+        with contextlib.suppress(ImportError):
+            import jax  # pylint: disable=import-outside-toplevel
+            tensor = next(stream)
+            array = jax.dlpack.from_dlpack(tensor)
+            assert (numpy.asarray(array) == want(tensor, "cpu").numpy()).all(), array
+            print("  JAX", jax.__version__)
+        with contextlib.suppress(ImportError):
+            from numba import cuda  # pylint: disable=import-outside-toplevel
+            tensor = next(stream)
+            assert (cuda.as_cuda_array(tensor).copy_to_host() == want(tensor, "cpu").numpy()).all()
+            print("  Numba")
+
+
+def slow_read(stream, how):
+    """A kernel that is slow to begin reads an object that Python has dropped: whether it found what was there."""
+    side, tensor = torch.cuda.Stream(), next(stream)
+    right, out = want(tensor), torch.zeros((4, 256), dtype=torch.int32, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(SLOW_CYCLES)  # pylint: disable=protected-access
+        out.copy_(how(tensor, side))
+    tensor.release()
+    del tensor
+    taken = 0
+    while not side.query():
+        next(stream).release()
+        taken += 1
+    torch.cuda.synchronize()
+    assert taken > 4 * BUFFERS, f"only {taken} objects came meanwhile"
+    return torch.equal(out, right)
+
+
+def noted_later(tensor, side):
+    got = torch.utils.dlpack.from_dlpack(tensor.__dlpack__(stream=1))
+    tensor.record_stream(side)
+    return got
+
+
+def stream_order():
+    """The buffer goes back when the stream that __dlpack__ or record_stream named is done, not before; a stream that
+    nobody named is not waited for, so this test can fail."""
+    with published(), spinwire.open() as stream:
+        for _ in range(3):
+            assert slow_read(stream, lambda tensor, side: torch.from_dlpack(tensor)), "rewritten under the kernel"
+            assert slow_read(stream, noted_later), "rewritten although the stream was recorded"
+        torn = not slow_read(stream, lambda tensor, side: torch.utils.dlpack.from_dlpack(tensor.__dlpack__(stream=1)))
+        print("  an unnamed stream read", "another object" if torn else "the object by chance")
+
+
+def graph():
+    """Capturing a graph while objects come and go neither breaks the capture nor loses a buffer."""
+    with published(), spinwire.open() as stream:
+        static, out = (torch.zeros((4, 256), dtype=torch.int32, device="cuda") for _ in range(2))
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured):
+            out.copy_(static + torch.from_dlpack(next(stream)) * 0)
+            next(stream).release()  # looks at events while the capture is on
+        for _ in range(100):
+            tensor = next(stream)
+            static.copy_(torch.from_dlpack(tensor))
+            captured.replay()
+            assert torch.equal(out, want(tensor))
+
+
+def late_deleter():
+    """Tensors outlive their stream, and die on another thread; the next consumer finds all buffers."""
+    with published():
+        with spinwire.open() as stream:
+            kept = [torch.from_dlpack(next(stream)) for _ in range(BUFFERS - 1)]
+        values = [int(tensor[0, 0]) for tensor in kept]
+        assert values == sorted(values) and all(value % 1000 == 0 for value in values), values
+        thread = threading.Thread(target=kept.clear)
+        thread.start()
+        thread.join()
+        with spinwire.open() as stream:
+            assert len({next(stream).receipt.id for _ in range(20)}) == 20
+
+
+def resident():
+    """torch.cuda.synchronize beside spinwire's resident kernel, which is another process's, returns."""
+    os.environ.pop("RUNTIME_DIRECTORY", None)
+    config, program = os.path.join(HERE, "camera.conf.yaml"), os.path.join(HERE, "spinwire")
+    if not os.path.exists(program) or not os.path.exists(config):
+        print("  left out: the bundle has no spinwire")
+        return
+    os.environ["SPINWIRE"] = program
+    signal.alarm(60)  # a hang ends loudly
+    with spinwire.open(config) as stream:
+        for tensor in (next(stream) for _ in range(10)):
+            total = torch.from_dlpack(tensor).sum()
+            begin = time.monotonic()
+            torch.cuda.synchronize()
+            print(f"  object {tensor.receipt.id}: sum {int(total)}, synchronized in {time.monotonic() - begin:.6f} s")
+    signal.alarm(0)
+
+
+CASES = {case.__name__: case for case in (torch_reads, others_read, stream_order, graph, late_deleter, resident)}
+if __name__ == "__main__":
+    print(torch.cuda.get_device_name(), "torch", torch.__version__, "numpy", numpy.__version__)
+    for name in sys.argv[1:] or CASES:
+        start = time.monotonic()
+        CASES[name]()
+        print(f"{name}: good, {time.monotonic() - start:.1f} s", flush=True)
