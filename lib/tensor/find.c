@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Which running spinwire publishes a stream: each of this user's DPDK programs has a telemetry
- * socket under EAL's runtime folder; those that answer /spinwire/objects list their streams, one
- * dictionary each:
+ * socket under EAL's runtime folder; those that answer /spinwire/objects have a row for each of
+ * their streams:
  *
- *   name, kind, config, description        texts; the two files are absolute paths
- *   pid, page_fd, page_bytes, memory_fd, memory_bytes
+ *   name, kind, config, description        texts; the files are absolute paths, left out where too
+ * long pid, page_fd, page_bytes, memory_fd, memory_bytes
  */
 #include <dirent.h>
 #include <errno.h>
@@ -145,14 +145,14 @@ static void find_program(struct find *find, const char *top, const char *prefix)
 {
 	char path[PATH_MAX];
 	json_t *answer, *row;
-	size_t i;
+	const char *key;
 
 	if (snprintf(path, sizeof(path), "%s/%s/dpdk_telemetry.v2", top, prefix) >=
 		    (int)sizeof(path) ||
 	    access(path, F_OK))
 		return;
 	answer = find_ask(path);
-	json_array_foreach (json_object_get(answer, COMMAND), i, row)
+	json_object_foreach (json_object_get(answer, COMMAND), key, row)
 		find_row(find, row);
 	json_decref(answer);
 }

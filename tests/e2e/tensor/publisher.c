@@ -77,13 +77,13 @@ static void make(char **arg, uint32_t buffers, const char *kind)
 	page = shared("page", page_bytes, &page_fd);
 	memory = shared("objects", buffers * BYTES, &memory_fd);
 	spw_obj_page_init(page, &desc, BYTES, 1000000000);
-	snprintf(
-		row, sizeof(row),
-		"{\"/spinwire/objects\": [{\"name\": \"%s\", \"kind\": \"%s\", \"config\": \"%s\", "
-		"\"description\": \"%s.description\", \"pid\": %d, \"page_fd\": %d, "
-		"\"page_bytes\": %llu, \"memory_fd\": %d, \"memory_bytes\": %llu}]}",
-		arg[3], kind, arg[2], arg[2], getpid(), page_fd, (unsigned long long)page_bytes,
-		memory_fd, (unsigned long long)(buffers * BYTES));
+	snprintf(row, sizeof(row),
+		 "{\"/spinwire/objects\": {\"0\": {\"name\": \"%s\", \"kind\": \"%s\", \"config\": "
+		 "\"%s\", "
+		 "\"description\": \"%s.description\", \"pid\": %d, \"page_fd\": %d, "
+		 "\"page_bytes\": %llu, \"memory_fd\": %d, \"memory_bytes\": %llu}}}",
+		 arg[3], kind, arg[2], arg[2], getpid(), page_fd, (unsigned long long)page_bytes,
+		 memory_fd, (unsigned long long)(buffers * BYTES));
 }
 
 static void *serve(void *arg)
