@@ -131,6 +131,18 @@ def test_two_consumers():
     check(f"took back 2 from {first.pid}\n" in out[0], out[0])
 
 
+def test_document():
+    """The lines of Python that docs/140 shows, with the stand-in as the spinwire that has that file."""
+    page = spwlab.read(os.path.join(HERE, "..", "..", "..", "docs", "140-packet-to-tensor.md"))
+    lines = re.search(r"^```python\n(.*?)^```$", page, re.S | re.M)[1]
+    equal(len(lines.splitlines()), 5, lines)
+    with place() as here, here.publisher():
+        text = subprocess.run([PYTHON, "-c", lines], cwd=here.folder, env=here.env, capture_output=True, text=True,
+                              timeout=60, check=True).stdout
+    equal(text.splitlines()[:2], ["0 complete 511.5", "1 partial 1511.5"], text)
+    equal(len(text.splitlines()), 20, text)
+
+
 def test_layout():
     """What Python reads lies where C put it."""
     text = subprocess.run([PUBLISHER, "layout"], capture_output=True, text=True, check=True).stdout
