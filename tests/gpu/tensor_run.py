@@ -145,21 +145,73 @@ def late_deleter():
             assert len({next(stream).receipt.id for _ in range(20)}) == 20
 
 
+# ---- spinwire itself, its kernel on the same GPU -------------------------------------------------------
+
+MARK = "format: mark\nset: { packets: 32, payload: 1024 }\nbuffers: 16\npolicy: newest\n"
+CONFIG = """ports:
+  - spec: "mlx5:mlx5_0,mode=eth,udp=5357"
+    objects: mark.yaml
+executor: {{ kind: {executor} }}
+memory: {{ slots: 4096 }}
+"""
+SINK, SOURCE = "02:00:00:00:00:02", "02:00:00:00:00:01"
+
+
+def card(folder, mac):
+    """The beginning of a command on a software ConnectX; all in a folder share a cable."""
+    return ["env", f"SPW_SOFTHCA_LIB={os.path.join(HERE, 'softhca.so')}", os.path.join(HERE, "with-softhca"), "--cable",
+            f"shm:{os.path.basename(folder)}", "--mac", mac]
+
+
+@contextlib.contextmanager
+def fed(executor="cuda"):
+    """A stream of objects whose rows are spinwire-gen's frames, from a spinwire that open() starts."""
+    with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
+        os.environ["RUNTIME_DIRECTORY"] = folder
+        files = {"mark.yaml": MARK, "mark.conf.yaml": CONFIG.format(executor=executor),
+                 "spinwire": f"#!/bin/sh\nexec {' '.join(card(folder, SINK))} {os.path.join(HERE, 'spinwire')} \"$@\"\n"}
+        for name, text in files.items():
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(text)
+        os.environ["SPINWIRE"] = os.path.join(folder, "spinwire")
+        os.chmod(os.environ["SPINWIRE"], 0o755)
+        source = [*card(folder, SOURCE), os.path.join(HERE, "spinwire-gen"), "--no-huge", "-m", "128", "--file-prefix",
+                  "source", "--", "--port", "mlx5:mlx5_0,mode=eth", "--dst-mac", SINK, "--rate", "20kpps", "--size",
+                  "1066", "--flows", "1", "--echo", "no", "--seconds", "30s"]
+        with spinwire.open(os.path.join(folder, "mark.conf.yaml")) as stream, \
+                subprocess.Popen(source, stdout=subprocess.DEVNULL) as process:
+            try:
+                yield stream
+            finally:
+                process.send_signal(signal.SIGINT)
+
+
+def mark_of(rows):
+    """(run, flow, sequence) of the mark that each row begins with."""
+    return [tuple(int.from_bytes(bytes(row[at:at + size]), "big") for at, size in ((4, 2), (6, 2), (8, 4)))
+            for row in rows]
+
+
 def resident():
-    """torch.cuda.synchronize beside spinwire's resident kernel, which is another process's, returns."""
-    os.environ.pop("RUNTIME_DIRECTORY", None)
-    config, program = os.path.join(HERE, "camera.conf.yaml"), os.path.join(HERE, "spinwire")
-    if not os.path.exists(program) or not os.path.exists(config):
+    """torch.cuda.synchronize beside spinwire's resident kernel, which is another process's, returns; the kernel goes on
+    placing frames, and what it placed is whole."""
+    if not os.path.exists(os.path.join(HERE, "spinwire")):
         print("  left out: the bundle has no spinwire")
         return
-    os.environ["SPINWIRE"] = program
-    signal.alarm(60)  # a hang ends loudly
-    with spinwire.open(config) as stream:
-        for tensor in (next(stream) for _ in range(10)):
-            total = torch.from_dlpack(tensor).sum()
+    signal.alarm(120)  # a hang ends loudly
+    with fed() as stream:
+        assert stream.gpu == 0, "the objects do not lie in memory that the GPU maps"
+        for _ in range(50):
+            tensor = stream.next(30)
+            rows = torch.from_dlpack(tensor)
             begin = time.monotonic()
             torch.cuda.synchronize()
-            print(f"  object {tensor.receipt.id}: sum {int(total)}, synchronized in {time.monotonic() - begin:.6f} s")
+            took = time.monotonic() - begin
+            assert took < 5, f"synchronize took {took:.1f} s"
+            numbers = [mark[2] for mark in mark_of(rows.cpu().numpy())]
+            if tensor.receipt.complete:
+                assert numbers == list(range(32 * tensor.receipt.id, 32 * tensor.receipt.id + 32)), numbers
+        print(f"  object {tensor.receipt.id}, {tensor.receipt.state}; the last synchronize took {took * 1e6:.0f} us")
     signal.alarm(0)
 
 
