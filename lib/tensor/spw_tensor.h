@@ -94,7 +94,8 @@ int32_t spw_tensor_gpu(const struct spw_tensor_stream *stream);
 
 /* ---- objects ---- */
 
-/* Purpose: takes the next object, in the order of publication; sleeps while there is none.
+/* Purpose: takes the next object, in the order of publication. While there is none it spins for
+ *          20 us, then sleeps and looks every 0.1 ms.
  * Shape:   timeout_ns: 0 returns at once, below 0 waits for ever.
  * Errors:  -ETIMEDOUT; -EPIPE the stream has ended and all its objects were taken; -EOWNERDEAD its
  *          owner died.

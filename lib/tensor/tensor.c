@@ -30,9 +30,9 @@
 #define SLOT_EXPORTS 0x7fffu
 #define SLOT_REFS    0xffffu
 
-#define SPIN_NS  20000                 /* before the first sleep */
-#define LOOK_NS  20000                 /* between two looks at events, while nothing else is done */
-#define SLEEP_NS 1000000               /* events and the owner's death are looked for between two */
+#define SPIN_NS  20000 /* before the first sleep */
+#define LOOK_NS  20000 /* between two looks at events, while nothing else is done */
+#define SLEEP_NS 100000
 #define CLOSE_NS (5 * TENSOR_NS_PER_S) /* for kernels */
 
 int64_t tensor_now_ns(void)
@@ -288,19 +288,17 @@ static bool tensor_owner_died(const struct spw_tensor_stream *stream)
 	return poll(&fd, 1, 0) > 0;
 }
 
-/* Until the owner has published more than `wake`, or a moment is over. */
-static void tensor_wait(struct spw_tensor_stream *stream, uint32_t wake, int64_t limit_ns)
+/* Until the owner has published more than `wake`, or a moment is over: the owner, which may make no
+ * system call, wakes nobody, so a moment is what a consumer that sleeps is late by. */
+static void tensor_wait(struct spw_tensor_stream *stream, uint32_t wake, int64_t waited_ns,
+			int64_t left_ns)
 {
-	const struct timespec sleep = {0, SPW_MIN(limit_ns, SLEEP_NS)};
-	const int64_t until = tensor_now_ns() + SPW_MIN(limit_ns, SPIN_NS);
+	const struct timespec sleep = {0, SPW_MIN(left_ns, SLEEP_NS)};
 
-	while (spw_thr_load_acq(&stream->page->wake) == wake) {
-		if (tensor_now_ns() >= until) {
-			syscall(SYS_futex, &stream->page->wake, FUTEX_WAIT, wake, &sleep, NULL, 0);
-			return;
-		}
+	if (waited_ns < SPIN_NS)
 		spw_cpu_relax();
-	}
+	else
+		syscall(SYS_futex, &stream->page->wake, FUTEX_WAIT, wake, &sleep, NULL, 0);
 }
 
 static int tensor_over(const struct spw_tensor_stream *stream, int rc, bool died)
@@ -316,7 +314,7 @@ static int tensor_over(const struct spw_tensor_stream *stream, int rc, bool died
 int spw_tensor_next(struct spw_tensor_stream *stream, int64_t timeout_ns,
 		    struct spw_tensor *tensor_out)
 {
-	const int64_t until = timeout_ns < 0 ? INT64_MAX : tensor_now_ns() + timeout_ns;
+	const int64_t begin = tensor_now_ns();
 	uint64_t generation;
 	int rc = tensor_forked(stream);
 
@@ -327,7 +325,7 @@ int spw_tensor_next(struct spw_tensor_stream *stream, int64_t timeout_ns,
 	for (;;) {
 		const uint32_t wake = spw_thr_load_acq(&stream->page->wake);
 		const bool died = tensor_owner_died(stream); /* before the last look */
-		int64_t left;
+		int64_t waited, left;
 
 		tensor_reap(stream, 0);
 		rc = spw_obj_take(stream->page, &generation);
@@ -335,10 +333,11 @@ int spw_tensor_next(struct spw_tensor_stream *stream, int64_t timeout_ns,
 			tensor_fill(stream, (uint32_t)rc, generation, tensor_out);
 			return 0;
 		}
-		left = until - tensor_now_ns();
+		waited = tensor_now_ns() - begin;
+		left = timeout_ns < 0 ? INT64_MAX : timeout_ns - waited;
 		if (rc != -EAGAIN || died || left <= 0)
 			return tensor_over(stream, rc, died);
-		tensor_wait(stream, wake, left);
+		tensor_wait(stream, wake, waited, left);
 	}
 }
 

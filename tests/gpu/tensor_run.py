@@ -168,8 +168,9 @@ def fed(executor="cuda"):
     """A stream of objects whose rows are spinwire-gen's frames, from a spinwire that open() starts."""
     with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder
+        program = " ".join([*card(folder, SINK), os.path.join(HERE, "spinwire")])
         files = {"mark.yaml": MARK, "mark.conf.yaml": CONFIG.format(executor=executor),
-                 "spinwire": f"#!/bin/sh\nexec {' '.join(card(folder, SINK))} {os.path.join(HERE, 'spinwire')} \"$@\"\n"}
+                 "spinwire": f'#!/bin/sh\nexec {program} "$@"\n'}
         for name, text in files.items():
             with open(os.path.join(folder, name), "w", encoding="ascii") as file:
                 file.write(text)
