@@ -6,6 +6,7 @@ import ctypes
 import errno
 import gc
 import os
+import signal
 import sys
 import time
 
@@ -14,6 +15,7 @@ import spinwire
 import spinwire.stream
 
 COUNT = 20
+LCORES = ("--lcores", "0@0,1@0")
 
 
 def expect(tensor, number=None):
@@ -208,6 +210,26 @@ def after_a_death(config):
     assert seen == list(range(2, 2 + len(seen))), seen
 
 
+def keeps_open(config):
+    """Starts the spinwire of a stream, and leaves the stream to others; ends with SIGTERM."""
+    child = spinwire.stream._Child(config, LCORES)  # pylint: disable=protected-access
+    conf = spinwire.stream._Conf(None, None, child.prefix.encode(), 1, -1)  # pylint: disable=protected-access
+    child.attach(lambda prefix: spinwire.Stream(conf)).close()
+    print("open", flush=True)
+    signal.sigwait([signal.SIGTERM])
+    child.stop()
+
+
+def drains(config):
+    with spinwire.open(config) as stream:
+        seen = []
+        try:
+            while True:
+                seen.append(stream.next(0.5).receipt.id)
+        except TimeoutError:
+            print(*seen)
+
+
 def owner_dies(config):
     """What was published can still be read; then the error names the process."""
     with spinwire.open(config) as stream:
@@ -224,7 +246,7 @@ def owner_dies(config):
 
 def starts(config):
     """Nobody publishes it: a spinwire is started, and ended."""
-    with spinwire.open(config, eal=("-l", "0")) as stream:
+    with spinwire.open(config, eal=LCORES) as stream:
         expect(stream.next(5), 0)
         pid = stream.pid
         if "stay" in config:

@@ -6,10 +6,12 @@ import contextlib
 import os
 import re
 import signal
+import struct
 import subprocess
 
 import spwtest
 from spwtest import check, equal, spwlab
+from streams import udp
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHER = os.environ["SPW_PUBLISHER"]
@@ -62,6 +64,15 @@ class Place:
         text = process.communicate(timeout=60)[0]
         equal(process.returncode, 0, f"{case}:\n{text}")
         return text
+
+
+def until(process, word):
+    """The line that begins with word; those of a spinwire may come before."""
+    lines = []
+    while not lines or not lines[-1].startswith(word):
+        lines.append(process.stdout.readline())
+        check(lines[-1], f"it ended:\n{''.join(lines)}")
+    return lines[-1]
 
 
 @contextlib.contextmanager
@@ -123,7 +134,7 @@ def test_two_consumers():
     buffers."""
     with place() as here, here.publisher(count=1000) as out:
         first = here.start("dies_holding")
-        equal(first.stdout.readline(), "holds 2\n", "the first")
+        until(first, "holds 2")
         here.consume("second")
         os.kill(first.pid, signal.SIGKILL)
         first.communicate()
@@ -183,16 +194,70 @@ def test_starts_in_vain():
         check("spinwire: error: it is bad" in text, text)
 
 
+def killed(here, config, **more):
+    process = here.start("starts", config, **more)
+    child = int(until(process, "child ").split()[1])
+    check(os.path.exists(f"/proc/{child}"), "it never ran")
+    process.kill()
+    process.communicate()
+    spwlab.wait_for(lambda: not os.path.exists(f"/proc/{child}"), 10, f"the end of {child}")
+
+
 def test_no_orphan():
     """kill -9 of the consumer ends the spinwire that it started."""
     with place() as here:
-        config = spwtest.write_file(here.folder, "stay.yaml", "")
-        process = here.start("starts", config, SPINWIRE=stand_in(here))
-        child = int(process.stdout.readline().split()[1])
-        check(os.path.exists(f"/proc/{child}"), "it never ran")
-        process.kill()
-        process.communicate()
-        spwlab.wait_for(lambda: not os.path.exists(f"/proc/{child}"), 10, f"the end of {child}")
+        killed(here, spwtest.write_file(here.folder, "stay.yaml", ""), SPINWIRE=stand_in(here))
+
+
+# ---- spinwire itself: the same objects, from a capture -----------------------------------------------
+
+OBJECTS = 6
+DESCRIPTION = f"""format: counter
+name: camera
+set: {{ port: 4660, packets: 4, payload: 1024 }}
+wire: int32
+shape: [4, 256]
+buffers: {OBJECTS + 2}
+"""
+
+
+def real_config(here, name):
+    """A config of objects that are as the stand-in's."""
+    rows = [struct.pack(">256i", *(n * 1000 + row * 256 + i for i in range(256)))
+            for n in range(OBJECTS) for row in range(4)]
+    capture = os.path.join(here.folder, "in.pcap")
+    spwtest.write_pcap(capture, [udp(struct.pack(">Q", number) + row, 4660) for number, row in enumerate(rows)])
+    spwtest.write_file(here.folder, "camera.yaml", DESCRIPTION)
+    return spwtest.write_file(here.folder, name, f"ports: [{{ spec: 'ethdev:net_pcap0,rx_pcap={capture}', "
+                              "objects: camera.yaml }]\nexecutor: { kind: inline }\n")
+
+
+def test_real_starts():
+    with place() as here:
+        here.consume("starts", real_config(here, "camera.real.yaml"))
+
+
+def test_real_no_orphan():
+    with place() as here:
+        killed(here, real_config(here, "stay.yaml"))
+
+
+def test_real_two_consumers():
+    """As two_consumers, with the spinwire that takes the buffers back."""
+    with place() as here:
+        config = real_config(here, "camera.real.yaml")
+        owner = here.start("keeps_open", config)
+        until(owner, "open")
+        first = here.start("dies_holding", config)
+        try:
+            until(first, "holds 2")
+            here.consume("second", config)
+            first.kill()
+            first.communicate()
+            equal(here.consume("drains", config), "2 3 4 5\n", "objects after the first's death")
+        finally:
+            owner.terminate()
+            owner.communicate(timeout=30)
 
 
 if __name__ == "__main__":
