@@ -186,6 +186,10 @@ def refuses(config):
         assert not hasattr(stream.next(5), "__cuda_array_interface__")
 
 
+def no_library(config):
+    refused(lambda: spinwire.open(config), errno.ELIBACC, "nowhere.so", "spinwire-tools", "SPW_TENSOR_LIB")
+
+
 def second(config):
     refused(lambda: spinwire.open(config), errno.EBUSY, "camera", "(pid ", "consumes it")
 

@@ -120,6 +120,11 @@ def test_refuses():
     alone("refuses")
 
 
+def test_no_library():
+    with place() as here:
+        here.consume("no_library", SPW_TENSOR_LIB="/nowhere.so")
+
+
 def test_owner_dies():
     alone("owner_dies")
 

@@ -80,7 +80,11 @@ class _Receipt(ctypes.Structure):  # struct spw_obj_receipt
 def _library():
     """(calls that may wait, calls that keep Python's lock, Python's own)."""
     name = os.environ.get("SPW_TENSOR_LIB", "libspinwire-tensor.so")
-    waits, quick, python = ctypes.CDLL(name), ctypes.PyDLL(name), ctypes.PyDLL(None)
+    try:
+        waits, quick, python = ctypes.CDLL(name), ctypes.PyDLL(name), ctypes.PyDLL(None)
+    except OSError as error:
+        raise Error(errno.ELIBACC, f"{error}: install spinwire-tools, or after meson install run ldconfig; "
+                    "SPW_TENSOR_LIB names another file") from None
     pointer = ctypes.c_void_p
     for call, args, result in (("open", [pointer, pointer], ctypes.c_int), ("close", [pointer], None),
                                ("next", [pointer, ctypes.c_int64, pointer], ctypes.c_int)):
