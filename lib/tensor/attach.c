@@ -128,7 +128,8 @@ static int tensor_start(struct spw_tensor_stream *stream, const struct tensor_pl
 	stream->memory_bytes = place->memory_bytes;
 	stream->owner_fd = (int)syscall(SYS_pidfd_open, place->pid, 0);
 	if (stream->owner_fd < 0)
-		return spw_err(ENOENT, "spinwire (pid %d) is gone", place->pid);
+		return spw_err(errno, "pidfd_open of spinwire (pid %d): %s", place->pid,
+			       strerror(errno));
 	rc = tensor_open_cuda(stream, place->kind, device, gpu);
 	if (!rc) {
 		rc = tensor_claim(stream->page);
