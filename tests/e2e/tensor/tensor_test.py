@@ -204,8 +204,13 @@ def killed(here, config, **more):
     child = int(until(process, "child ").split()[1])
     check(os.path.exists(f"/proc/{child}"), "it never ran")
     process.kill()
-    process.communicate()
-    spwlab.wait_for(lambda: not os.path.exists(f"/proc/{child}"), 10, f"the end of {child}")
+    process.wait()
+    try:
+        spwlab.wait_for(lambda: not os.path.exists(f"/proc/{child}"), 10, f"the end of {child}")
+    finally:
+        process.stdout.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
 def test_no_orphan():
