@@ -73,6 +73,12 @@ void kit_open(struct kit *kit)
 	spw_obj_turn(kit->obj, &kit->turn);
 }
 
+void kit_open_common(struct kit *kit, uint32_t key_bits)
+{
+	kit_init(kit, key_bits, 1000, 300);
+	kit_open(kit);
+}
+
 void kit_close(struct kit *kit)
 {
 	spw_obj_close(kit->obj);
@@ -127,6 +133,12 @@ enum spw_obj_fate kit_granule(struct kit *kit, uint64_t object, uint64_t g)
 
 	return kit_send(kit, object, pos,
 			(uint32_t)SPW_MIN(granule, kit->desc.plan.object_bytes - pos));
+}
+
+void kit_whole(struct kit *kit, uint64_t object)
+{
+	for (uint64_t g = 0; g < 4; g++)
+		assert_int_equal(kit_granule(kit, object, g), SPW_OBJ_FATE_placed);
 }
 
 /* ---- the executor ---- */

@@ -48,6 +48,8 @@ struct kit {
 void kit_init(struct kit *kit, uint32_t key_bits, uint64_t bytes, uint64_t granule);
 void kit_open(struct kit *kit);
 void kit_close(struct kit *kit);
+/* The two for what most tests want: 1000 bytes in granules of 300, the last one short. */
+void kit_open_common(struct kit *kit, uint32_t key_bits);
 
 /* The payload of object number `object` at byte pos. */
 uint8_t kit_byte(uint64_t object, uint64_t pos);
@@ -58,6 +60,9 @@ enum spw_obj_fate kit_hit(struct kit *kit, uint64_t object, struct spw_obj_hit *
 enum spw_obj_fate kit_send(struct kit *kit, uint64_t object, uint64_t pos, uint32_t len);
 /* Granule number g. */
 enum spw_obj_fate kit_granule(struct kit *kit, uint64_t object, uint64_t g);
+
+/* All four granules of a common object; each must be placed. */
+void kit_whole(struct kit *kit, uint64_t object);
 
 /* Ends a batch, with the fill moves that are due; at most `max` of them a call. */
 void kit_push(struct kit *kit, uint32_t max);

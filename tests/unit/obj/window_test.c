@@ -11,27 +11,14 @@
 static struct kit kit;
 static struct spw_obj_receipt r;
 
-/* 1000 bytes in granules of 300: the last one is short. */
-static void open_common(uint32_t key_bits)
-{
-	kit_init(&kit, key_bits, 1000, 300);
-	kit_open(&kit);
-}
-
-static void send_whole(uint64_t object)
-{
-	for (uint64_t g = 0; g < 4; g++)
-		assert_int_equal(kit_granule(&kit, object, g), SPW_OBJ_FATE_placed);
-}
-
 static void objects_in_order_are_complete(void **state)
 {
 	struct spw_obj_count count;
 
 	(void)state;
-	open_common(32);
+	kit_open_common(&kit, 32);
 	for (uint64_t object = 7; object < 7 + 100; object++) {
-		send_whole(object);
+		kit_whole(&kit, object);
 		kit_push(&kit, 16);
 		assert_false(kit_consume(&kit, &r));
 		kit_retire(&kit, 1);
@@ -56,7 +43,7 @@ static void objects_in_order_are_complete(void **state)
 static void missing_bytes_are_filled_at_the_deadline(void **state)
 {
 	(void)state;
-	open_common(32);
+	kit_open_common(&kit, 32);
 	kit_granule(&kit, 5, 0);
 	kit_granule(&kit, 5, 2);
 	kit_push(&kit, 16);
@@ -145,7 +132,7 @@ static void nothing_is_published_early(void **state)
 static void newer_objects_close_older_ones(void **state)
 {
 	(void)state;
-	open_common(32);
+	kit_open_common(&kit, 32);
 	kit_granule(&kit, 1, 0);
 	kit_granule(&kit, 2, 1);
 	spw_obj_spilled(kit.obj);
@@ -176,7 +163,7 @@ static void objects_are_published_in_the_order_of_keys(void **state)
 	kit.desc.rule.open_max = 4;
 	kit_open(&kit);
 	kit_granule(&kit, 11, 0);
-	send_whole(12);
+	kit_whole(&kit, 12);
 	kit_push(&kit, 16);
 	kit_retire(&kit, 1);
 	assert_false(kit_consume(&kit, &r));
@@ -185,13 +172,13 @@ static void objects_are_published_in_the_order_of_keys(void **state)
 	kit_settle(&kit);
 	assert_true(kit_consume(&kit, &r) && r.id == 11);
 	assert_true(kit_consume(&kit, &r) && r.id == 12);
-	send_whole(10);
+	kit_whole(&kit, 10);
 	kit_settle(&kit);
 	assert_true(kit_consume(&kit, &r) && r.id == 10);
-	send_whole(15);
+	kit_whole(&kit, 15);
 	spw_obj_stat(kit.obj, &count);
 	assert_int_equal(count.unseen, 2); /* 13, 14 */
-	send_whole(14);
+	kit_whole(&kit, 14);
 	spw_obj_stat(kit.obj, &count);
 	assert_int_equal(count.unseen, 1);
 	kit_close(&kit);
@@ -202,7 +189,7 @@ static void objects_are_published_in_the_order_of_keys(void **state)
 static void whole_granules_count(void **state)
 {
 	(void)state;
-	open_common(32);
+	kit_open_common(&kit, 32);
 	assert_int_equal(kit_send(&kit, 1, 0, 299), SPW_OBJ_FATE_cut);
 	assert_int_equal(kit_send(&kit, 1, 300, 310), SPW_OBJ_FATE_placed); /* 300 .. 599 */
 	assert_int_equal(kit_send(&kit, 1, 301, 310), SPW_OBJ_FATE_cut);
@@ -268,12 +255,12 @@ static void a_frame_may_end_an_object(void **state)
 	struct spw_obj_hit lie = {.flags = SPW_OBJ_SIZE | SPW_OBJ_INFO, .size = 300};
 
 	(void)state;
-	open_common(32);
+	kit_open_common(&kit, 32);
 	kit.desc.rule.buffers = 8;
 	for (uint64_t object = 1; object < 40; object++) {
 		/* every buffer has held a whole one before: what is behind the end is filled */
 		if (object < 9) {
-			send_whole(object);
+			kit_whole(&kit, object);
 		} else if (object % 2) {
 			assert_int_equal(kit_hit(&kit, object, &hit), SPW_OBJ_FATE_placed);
 			assert_int_equal(kit_granule(&kit, object, 2), SPW_OBJ_FATE_beyond);
@@ -300,151 +287,13 @@ static void elements_grow_as_they_are_converted(void **state)
 	kit_init(&kit, 32, 1000, 300);
 	kit.desc.rule.op = SPW_MOVE_OP_i8_f32;
 	kit_open(&kit);
-	send_whole(3);
+	kit_whole(&kit, 3);
 	kit_granule(&kit, 4, 3);
 	kit_granule(&kit, 4, 1);
 	spw_obj_stop(kit.obj);
 	kit_settle(&kit);
 	assert_true(kit_consume(&kit, &r) && r.state == SPW_OBJ_STATE_complete);
 	assert_true(kit_consume(&kit, &r) && r.state == SPW_OBJ_STATE_partial);
-	kit_close(&kit);
-}
-
-/* ---- keys ---- */
-
-static void keys_wrap_at_any_width(void **state)
-{
-	static const uint32_t bits[] = {4, 16, 32, 64};
-
-	(void)state;
-	for (size_t i = 0; i < SPW_ARRAY_CNT(bits); i++) {
-		const uint64_t first = (UINT64_MAX >> (64 - bits[i])) - 20;
-		struct spw_obj_count count;
-
-		open_common(bits[i]);
-		kit.id_offset = first & ~(UINT64_MAX >> (64 - bits[i]));
-		for (uint64_t object = first; object != first + 40; object++) {
-			const uint64_t key = first & UINT64_MAX >> (64 - bits[i]);
-
-			send_whole(object);
-			if (object != first)
-				assert_int_equal(kit_granule(&kit, object - 1, 0),
-						 SPW_OBJ_FATE_late);
-			kit_settle(&kit);
-			assert_true(kit_consume(&kit, &r));
-			assert_int_equal(r.id, key + (object - first));
-		}
-		spw_obj_stat(kit.obj, &count);
-		assert_int_equal(count.restarts + count.unseen, 0);
-		kit_close(&kit);
-	}
-}
-
-static void few_bits_are_ambiguous(void **state)
-{
-	(void)state;
-	open_common(4);
-	for (uint64_t object = 0; object < 4; object++)
-		send_whole(object);
-	assert_int_equal(kit_granule(&kit, 7, 0), SPW_OBJ_FATE_placed); /* 4 ahead */
-	for (uint64_t ahead = 5; ahead <= 11; ahead++) {
-		assert_int_equal(kit_granule(&kit, 7 + ahead, 0), SPW_OBJ_FATE_ambiguous);
-		assert_int_equal(kit_granule(&kit, 7, 0), SPW_OBJ_FATE_duplicate);
-	}
-	assert_int_equal(kit_granule(&kit, 7 + 12, 0), SPW_OBJ_FATE_late); /* 4 behind */
-	kit_close(&kit);
-}
-
-static void far_once_is_damage_and_twice_a_restart(void **state)
-{
-	const uint64_t far = 10 + (1u << 21);
-	struct spw_obj_count count;
-
-	(void)state;
-	open_common(32);
-	kit_granule(&kit, 10, 0);
-	assert_int_equal(kit_granule(&kit, far, 0), SPW_OBJ_FATE_ambiguous);
-	assert_int_equal(kit_granule(&kit, 10, 1), SPW_OBJ_FATE_placed);
-	assert_int_equal(kit_granule(&kit, far, 0), SPW_OBJ_FATE_ambiguous);
-	assert_int_equal(kit_granule(&kit, 10, 1), SPW_OBJ_FATE_duplicate);
-	assert_int_equal(kit_granule(&kit, far, 0), SPW_OBJ_FATE_ambiguous);
-	assert_int_equal(kit_granule(&kit, far + 9, 0), SPW_OBJ_FATE_ambiguous);
-	assert_int_equal(kit_granule(&kit, far + 10, 0), SPW_OBJ_FATE_placed);
-	assert_int_equal(kit_granule(&kit, 10, 2), SPW_OBJ_FATE_ambiguous);
-	spw_obj_stat(kit.obj, &count);
-	assert_int_equal(count.restarts, 1);
-	kit_settle(&kit);
-	assert_true(kit_consume(&kit, &r));
-	assert_int_equal(r.id, 10);
-	assert_int_equal(r.cause, SPW_OBJ_CAUSE_restart);
-	assert_int_equal(r.bytes_present, 600);
-	kit_close(&kit);
-}
-
-static void a_sender_may_begin_again_after_a_silence(void **state)
-{
-	(void)state;
-	open_common(32);
-	for (uint64_t object = 0; object < 50; object++) {
-		send_whole(object);
-		kit_settle(&kit);
-		assert_true(kit_consume(&kit, &r));
-	}
-	assert_int_equal(kit_granule(&kit, 0, 0), SPW_OBJ_FATE_late);
-	kit.turn.now_tsc += KIT_HZ / 5;
-	kit_push(&kit, 16);
-	send_whole(0);
-	send_whole(1);
-	kit_settle(&kit);
-	assert_true(kit_consume(&kit, &r) && r.id == 0);
-	assert_true(kit_consume(&kit, &r) && r.id == 1);
-	kit.turn.now_tsc += KIT_HZ / 5;
-	kit_push(&kit, 16);
-	send_whole(1); /* the same one again */
-	kit_settle(&kit);
-	assert_true(kit_consume(&kit, &r) && r.id == 1 && r.packets_present == 4);
-	kit_close(&kit);
-}
-
-static void labels_are_ordered_and_not_counted(void **state)
-{
-	struct spw_obj_count count;
-	uint64_t label = UINT32_MAX - 20000;
-
-	(void)state;
-	kit_init(&kit, 32, 1000, 300);
-	kit.desc.plan.key_label = true;
-	kit_open(&kit);
-	for (uint32_t i = 0; i < 20; i++, label += 3600) {
-		kit.id_offset = label & ~(uint64_t)UINT32_MAX;
-		send_whole(label);
-		if (i)
-			assert_int_equal(kit_granule(&kit, label - 3600, 1), SPW_OBJ_FATE_late);
-		kit_settle(&kit);
-		assert_true(kit_consume(&kit, &r));
-		assert_int_equal(r.id, label & UINT32_MAX);
-	}
-	spw_obj_stat(kit.obj, &count);
-	assert_int_equal(count.unseen + count.restarts, 0);
-	kit_close(&kit);
-}
-
-/* The second one's frames are duplicates, or late: nothing of them gets into the first. */
-static void two_objects_with_one_key_do_not_mix(void **state)
-{
-	(void)state;
-	open_common(32);
-	kit_granule(&kit, 7, 0);
-	kit_granule(&kit, 7, 1);
-	kit_granule(&kit, 7, 2);
-	assert_int_equal(kit_granule(&kit, 7 + (1ull << 32), 0), SPW_OBJ_FATE_duplicate);
-	assert_int_equal(kit_granule(&kit, 7 + (1ull << 32), 1), SPW_OBJ_FATE_duplicate);
-	kit_granule(&kit, 7, 3);
-	assert_int_equal(kit_granule(&kit, 7 + (1ull << 32), 2), SPW_OBJ_FATE_late);
-	kit_settle(&kit);
-	assert_true(kit_consume(&kit, &r));
-	assert_int_equal(r.packets_duplicate, 2);
-	assert_int_equal(r.packets_late, 1);
 	kit_close(&kit);
 }
 
@@ -495,7 +344,7 @@ static void streams_that_cannot_be_are_refused(void **state)
 	struct kit good;
 
 	(void)state;
-	open_common(8);
+	kit_open_common(&kit, 8);
 	good = kit;
 #define REFUSED(field, value)                                            \
 	do {                                                             \
@@ -536,12 +385,6 @@ int main(void)
 		cmocka_unit_test(pieces_that_overlap_are_claimed_once),
 		cmocka_unit_test(a_frame_may_end_an_object),
 		cmocka_unit_test(elements_grow_as_they_are_converted),
-		cmocka_unit_test(keys_wrap_at_any_width),
-		cmocka_unit_test(few_bits_are_ambiguous),
-		cmocka_unit_test(far_once_is_damage_and_twice_a_restart),
-		cmocka_unit_test(a_sender_may_begin_again_after_a_silence),
-		cmocka_unit_test(labels_are_ordered_and_not_counted),
-		cmocka_unit_test(two_objects_with_one_key_do_not_mix),
 		cmocka_unit_test(an_executor_that_is_behind_sheds_whole_objects),
 		cmocka_unit_test(streams_that_cannot_be_are_refused),
 	};
