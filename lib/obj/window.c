@@ -15,13 +15,13 @@
 #define QUIET_MIN_NS 100000000u   /* a sender that is started again was silent for longer */
 #define FAR_MAX      (1ull << 20) /* objects of a counter */
 
-/* Bytes that an op reads and writes for an element. */
-#define WINDOW_OP_BYTES(prefix, name, reads, writes, text) {reads, writes},
-static const struct {
-	uint8_t reads, writes;
-} window_op[] = {SPW_MOVE_OP_LIST(WINDOW_OP_BYTES, )};
-
 /* ---- setup ---- */
+
+/* Bytes that an operation reads together. */
+static uint32_t window_element(uint32_t op)
+{
+	return 1u << spw_move_in_log2(op);
+}
 
 static int window_check_plan(const struct spw_obj_desc *desc)
 {
@@ -41,7 +41,7 @@ static int window_check_plan(const struct spw_obj_desc *desc)
 			rule->open_max, desc->plan.key_bits, 1ull << (desc->plan.key_bits - 2));
 	if (rule->op == SPW_MOVE_OP_fill || rule->op >= SPW_MOVE_OP_CNT)
 		return spw_err(EINVAL, "conversion %u does not exist", rule->op);
-	if (rule->granule == 0 || rule->granule % window_op[rule->op].reads)
+	if (rule->granule == 0 || rule->granule % window_element(rule->op))
 		return spw_err(EINVAL, "granule of %" PRIu64 " bytes: whole elements",
 			       rule->granule);
 	if (rule->deadline_ns == 0)
@@ -62,9 +62,8 @@ static int window_check(const struct spw_obj_conf *conf)
 	rc = window_check_plan(desc);
 	if (rc)
 		return rc;
-	if (bytes == 0 || bytes % window_op[desc->rule.op].reads ||
-	    bytes / window_op[desc->rule.op].reads * window_op[desc->rule.op].writes !=
-		    desc->shape.bytes)
+	if (bytes == 0 || bytes % window_element(desc->rule.op) ||
+	    spw_move_written(desc->rule.op, bytes) != desc->shape.bytes)
 		return spw_err(EINVAL, "objects of %" PRIu64 " bytes do not become %" PRIu64, bytes,
 			       desc->shape.bytes);
 	if (stride < desc->shape.bytes || conf->page->buffer_cnt != desc->rule.buffers)
@@ -92,8 +91,8 @@ static void window_set(struct spw_obj *obj, const struct spw_obj_conf *conf)
 	obj->granule = rule->granule;
 	obj->granule_inverse = plan_inverse(rule->granule);
 	obj->move_dst = spw_move_make(rule->op, conf->region, 0, 0, 0, 0).dst;
-	obj->element = window_op[rule->op].reads;
-	obj->grow = spw_log2_floor64(window_op[rule->op].writes / window_op[rule->op].reads);
+	obj->element = window_element(rule->op);
+	obj->grow = spw_move_out_log2(rule->op) - spw_move_in_log2(rule->op);
 	obj->near = plan->key_label ? quarter : SPW_MIN(quarter, FAR_MAX);
 	obj->far_step = plan->key_label ? quarter : 1;
 	obj->far_mark = UINT64_MAX;
