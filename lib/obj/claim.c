@@ -31,6 +31,7 @@ uint64_t obj_claim_find(const uint64_t *claimed, uint64_t from, uint64_t end, bo
 	return end;
 }
 
+/* Sets bits [from, end). */
 static void claim_set(uint64_t *claimed, uint64_t from, uint64_t end)
 {
 	for (; from < end; from = (from / 64 + 1) * 64) {
@@ -99,6 +100,7 @@ static void claim_piece(struct spw_obj *obj, struct obj_fill *f, const struct sp
 	}
 }
 
+/* What was new decides; then what was there; a frame with neither is the sender's fault. */
 static enum spw_obj_fate claim_fate(const struct claim *c, const struct spw_obj_hit *hit)
 {
 	if (c->fresh || hit->piece_cnt == 0)
@@ -108,6 +110,7 @@ static enum spw_obj_fate claim_fate(const struct claim *c, const struct spw_obj_
 	return c->beyond ? SPW_OBJ_FATE_beyond : SPW_OBJ_FATE_cut;
 }
 
+/* All of one frame: its size first, since pieces are compared with it. */
 static enum spw_obj_fate claim_take(struct spw_obj *obj, struct obj_fill *f,
 				    const struct spw_obj_hit *hit, uint64_t nic_ns, struct claim *c)
 {

@@ -13,6 +13,8 @@
 	(1u << 21) /* on the wire, for one fill move: several workers share a long gap \
 		    */
 
+/* A complete object ended by its bytes, whoever closed it. Where bytes are missing and frames were
+ * dropped inside, those come first: a user can do something about them. */
 static enum spw_obj_cause close_cause(const struct obj_fill *f, enum spw_obj_cause cause)
 {
 	if (f->left)
@@ -23,7 +25,7 @@ static enum spw_obj_cause close_cause(const struct obj_fill *f, enum spw_obj_cau
 void obj_close_fill(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_cause cause)
 {
 	f->receipt.close_tsc = obj->turn.now_tsc;
-	f->whole_cnt = 0;
+	f->whole_cnt = 0; /* the common frame finds no room in it */
 	if (obj->cur == f)
 		obj->cur = &obj->none;
 	if (f->buffer == OBJ_NO_BUFFER) {
@@ -67,6 +69,8 @@ static bool close_next_gap(struct spw_obj *obj, struct obj_fill *f)
 	return true;
 }
 
+/* Fill moves for one object, as far as `max` goes; it goes on where it stopped. The object may be
+ * published once this has found that there is no further gap. */
 static uint32_t close_fill_moves(struct spw_obj *obj, struct obj_fill *f, struct spw_move *move_out,
 				 uint32_t max)
 {
@@ -90,6 +94,8 @@ static uint32_t close_fill_moves(struct spw_obj *obj, struct obj_fill *f, struct
 	return cnt;
 }
 
+/* Deadlines that are over. The time of the next one is exact afterwards; an object that closes
+ * earlier leaves it too early, which costs one more look. */
 static void close_expired(struct spw_obj *obj)
 {
 	obj->due_tsc = UINT64_MAX;
@@ -105,6 +111,7 @@ static void close_expired(struct spw_obj *obj)
 	}
 }
 
+/* The oldest objects first: those are published first. */
 static uint32_t close_fill_row(struct spw_obj *obj, const struct obj_row *row,
 			       struct spw_move *move_out, uint32_t max)
 {

@@ -101,6 +101,7 @@ static struct obj_fill *key_restart(struct spw_obj *obj, uint64_t key, enum spw_
 	return key_insert(obj, key, key);
 }
 
+/* From the newest on: frames belong to the newest objects, or those just before. */
 static struct obj_fill *key_in_row(const struct obj_row *row, uint64_t id)
 {
 	for (uint32_t i = row->end; i != row->first; i--) {
@@ -124,6 +125,8 @@ static bool key_is_behind(const struct spw_obj *obj, uint64_t id)
 		(int64_t)(id - (*window_row(row, row->first))->id) < 0);
 }
 
+/* In this order: an open object; a sender that began again; a key that is not believed; a new
+ * object; one that is over. */
 struct obj_fill *obj_key_find(struct spw_obj *obj, uint64_t key, enum spw_obj_fate *fate_out)
 {
 	const bool quiet = obj->turn.now_tsc - obj->heard_tsc > obj->quiet_tsc;
@@ -154,7 +157,7 @@ struct obj_fill *obj_key_find(struct spw_obj *obj, uint64_t key, enum spw_obj_fa
 		key_count_unseen(obj, id, delta);
 		return key_insert(obj, id, key);
 	}
-	if (!f)
+	if (!f) /* closed, behind the window, and its receipt is not final */
 		f = key_in_row(&obj->line, id);
 	if (f && f->state == OBJ_CLOSED)
 		f->receipt.packets_late++;

@@ -17,6 +17,7 @@ uint64_t spw_obj_page_bytes(uint32_t buffer_cnt)
 	       spw_obj_page_queue_cnt(buffer_cnt) * sizeof(uint32_t);
 }
 
+/* The magic is last: a page that has it is whole, as far as one process goes. */
 void spw_obj_page_init(struct spw_obj_page *page, const struct spw_obj_desc *desc,
 		       uint64_t buffer_stride, uint64_t tsc_hz)
 {
@@ -31,6 +32,8 @@ void spw_obj_page_init(struct spw_obj_page *page, const struct spw_obj_desc *des
 	page->magic = SPW_OBJ_PAGE_MAGIC;
 }
 
+/* A page is another process's: nothing of it is used before its sizes were compared with what is
+ * mapped. */
 static int page_check_sizes(const struct spw_obj_page *page, uint64_t bytes)
 {
 	if (bytes < sizeof(*page) || page->magic != SPW_OBJ_PAGE_MAGIC)
@@ -94,6 +97,7 @@ int spw_obj_page_check(const struct spw_obj_page *page, uint64_t bytes)
 	return page_check_shape(page);
 }
 
+/* One consumer at a time: the queue has one tail. */
 int spw_obj_page_claim(struct spw_obj_page *page, uint32_t pid)
 {
 	uint32_t none = 0;
@@ -103,6 +107,7 @@ int spw_obj_page_claim(struct spw_obj_page *page, uint32_t pid)
 	return spw_err(EBUSY, "process %u takes this stream's objects: end it first", none);
 }
 
+/* Buffers first, then the claim: the next consumer takes none before this is over. */
 int spw_obj_page_reclaim(struct spw_obj_page *page, uint32_t pid)
 {
 	int freed = 0;
@@ -145,6 +150,7 @@ int spw_obj_take(struct spw_obj_page *page, uint64_t *generation_out)
 	return buffer;
 }
 
+/* The stamp is written before the CAS, while the buffer is still this consumer's. */
 int spw_obj_release(struct spw_obj_page *page, uint32_t buffer, uint64_t generation,
 		    uint64_t now_tsc)
 {

@@ -3,6 +3,10 @@
  *
  * Hands closed objects over, in the order of their keys, once no executor writes into them: the
  * owner's side of the page (spw_obj_page.h has the picture).
+ *
+ *   key 4   open ──────────── closed ── filled ── retired ─> published
+ *   key 5   open ── closed ── retired ······ waits for 4 ···> published, right behind 4
+ *   key 6        open ───────────────────────────────────────── ...
  */
 #include "obj/window.h"
 
@@ -54,6 +58,8 @@ void obj_publish_taken_back(struct spw_obj *obj, uint32_t buffer, uint64_t gener
 	publish_receipt(obj, &r);
 }
 
+/* The receipt before READY, READY before the queue's new end: a consumer that finds the one finds
+ * the other. */
 static void publish_fill(struct spw_obj *obj, struct obj_fill *f, uint64_t now_tsc)
 {
 	struct spw_obj_buffer *buffer = &obj->page->buffer[f->buffer];
@@ -76,11 +82,15 @@ static void publish_fill(struct spw_obj *obj, struct obj_fill *f, uint64_t now_t
 	publish_receipt(obj, &f->receipt);
 }
 
+/* Nothing is written into it any more: it is closed, its gaps are filled, and the last batch with a
+ * move into it has retired. */
 static bool publish_is_ready(const struct obj_fill *f, uint64_t retired_seq)
 {
 	return f->state == OBJ_CLOSED && !f->unfilled && f->free_seq <= retired_seq;
 }
 
+/* An object that is not ready yet holds up those with higher keys, open ones too. One that is shed
+ * holds up nothing. */
 void spw_obj_retired(struct spw_obj *obj, uint64_t retired_seq, uint64_t now_tsc)
 {
 	struct obj_row *line = &obj->line;
@@ -108,6 +118,7 @@ bool spw_obj_pending(const struct spw_obj *obj, uint64_t now_tsc)
 	return obj->closed_cnt || now_tsc >= obj->due_tsc;
 }
 
+/* Objects whose last move was in batch seq wait for last_seq. */
 static void publish_wait_on(struct obj_row *row, uint64_t seq, uint64_t last_seq)
 {
 	for (uint32_t i = row->first; i != row->end; i++) {

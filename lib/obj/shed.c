@@ -5,6 +5,11 @@
  * else: while consumers hold all buffers, or while the executor is behind. A stream of priority 0
  * begins no object while more than half of the executor's ring is in flight, one of priority 1 no
  * object above three quarters, and so on, so that what has begun can be finished.
+ *
+ *   the executor is behind ──────────────────────> shed, cause executor
+ *   a buffer is FREE ────────────────────────────> that one
+ *   policy newest, and one is READY, unread ─────> that one; its object is taken back
+ *   else ────────────────────────────────────────> shed, cause no_buffer
  */
 #include <string.h>
 
@@ -41,6 +46,7 @@ static uint32_t shed_take_back(struct spw_obj *obj)
 	return OBJ_NO_BUFFER;
 }
 
+/* The executor's backlog comes first: a buffer that nobody fills helps nobody. */
 static uint32_t shed_find_buffer(struct spw_obj *obj, enum spw_obj_cause *cause_out)
 {
 	uint32_t b;
@@ -55,6 +61,7 @@ static uint32_t shed_find_buffer(struct spw_obj *obj, enum spw_obj_cause *cause_
 	return b;
 }
 
+/* The generation stays the last object's until this one is published. */
 static void shed_use_buffer(struct spw_obj *obj, struct obj_fill *f)
 {
 	struct spw_obj_buffer *buffer = &obj->page->buffer[f->buffer];

@@ -23,6 +23,8 @@ static uint32_t window_element(uint32_t op)
 	return 1u << spw_move_in_log2(op);
 }
 
+/* What the window relies on. A description that was loaded from a file meets most of it; one that a
+ * program filled in may not. */
 static int window_check_plan(const struct spw_obj_desc *desc)
 {
 	const struct spw_obj_rule *rule = &desc->rule;
@@ -49,6 +51,7 @@ static int window_check_plan(const struct spw_obj_desc *desc)
 	return 0;
 }
 
+/* Whether objects, buffers and page fit one another, and every place a move's 40 bits. */
 static int window_check(const struct spw_obj_conf *conf)
 {
 	const struct spw_obj_desc *desc = conf->desc;
@@ -74,6 +77,7 @@ static int window_check(const struct spw_obj_conf *conf)
 	return 0;
 }
 
+/* Saturates far above any run, so that sums of two do not wrap. */
 static uint64_t window_ticks(uint64_t ns, uint64_t tsc_hz)
 {
 	const unsigned __int128 ticks =
@@ -113,6 +117,7 @@ static void window_set(struct spw_obj *obj, const struct spw_obj_conf *conf)
 	obj->cur = &obj->none;
 }
 
+/* Rows are rings: their indexes run on for ever, and a mask finds the place. */
 static bool window_row_alloc(struct obj_row *row, uint32_t cnt)
 {
 	row->mask = spw_pow2_ceil32(cnt) - 1;
@@ -120,6 +125,8 @@ static bool window_row_alloc(struct obj_row *row, uint32_t cnt)
 	return row->fill;
 }
 
+/* An object in the window may be shed, and one in the line has a buffer: there are never more fills
+ * than both together. What buffers hold at first is unknown, so all of it counts as written. */
 static bool window_alloc(struct spw_obj *obj)
 {
 	const uint32_t fill_cnt = obj->open_max + obj->buffer_cnt;
@@ -224,6 +231,7 @@ enum spw_obj_fate obj_window_hit(struct spw_obj *obj, const struct spw_obj_hit *
 	bit = 1ull << g % 64;
 	if (spw_unlikely(rest || g >= f->whole_cnt || f->claimed[g / 64] & bit))
 		return obj_claim_hit(obj, hit, nic_ns, move_out, cnt_out);
+	/* Claimed here, moved later: another frame with these bytes is a duplicate from now on. */
 	f->claimed[g / 64] |= bit;
 	*move_out = window_move(obj, f, piece->pos, piece->skip, piece->len);
 	*cnt_out = 1;
@@ -237,6 +245,7 @@ enum spw_obj_fate obj_window_hit(struct spw_obj *obj, const struct spw_obj_hit *
 	return window_count(obj, SPW_OBJ_FATE_placed);
 }
 
+/* Objects that have ended in the window are marked, too; nobody looks at that. */
 void spw_obj_spilled(struct spw_obj *obj)
 {
 	for (uint32_t i = obj->window.first; i != obj->window.end; i++)
@@ -250,6 +259,7 @@ void spw_obj_beat(struct spw_obj *obj)
 
 void spw_obj_stat(const struct spw_obj *obj, struct spw_obj_count *count_out)
 {
+	/* Word by word: the owner counts on meanwhile. */
 	const uint64_t *from = (const uint64_t *)&obj->count;
 	uint64_t *to = (uint64_t *)count_out;
 
