@@ -138,6 +138,8 @@ uint32_t spw_obj_due(struct spw_obj *obj, struct spw_move *move_out, uint32_t ma
 	return cnt + close_fill_row(obj, &obj->window, move_out + cnt, max - cnt);
 }
 
+/* No frame follows. The fills still go through the executor, so that those who take the last
+ * objects find nothing undefined in them. */
 void spw_obj_stop(struct spw_obj *obj)
 {
 	for (uint32_t i = obj->window.first; i != obj->window.end; i++) {

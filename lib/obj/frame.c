@@ -15,6 +15,8 @@ enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint3
 	enum spw_obj_miss miss = SPW_OBJ_MISS_beyond;
 	struct spw_obj_hit hit;
 
+	/* Where objects begin is the plan's, and the window knows when that is to be found out
+	 * anew: at the begin, and when the sender begins again. */
 	if (spw_unlikely(obj->unaligned))
 		obj->unaligned = !spw_obj_plan_align(&obj->desc.plan, frame, len);
 	if (spw_likely(len <= SPW_MOVE_LEN_MAX)) /* what a move can name */

@@ -115,7 +115,8 @@ static struct obj_fill *key_in_row(const struct obj_row *row, uint64_t id)
 	return NULL;
 }
 
-/* Behind the window: lower than what has left it, or than all that is in it while it is full. */
+/* A late frame must not bring back an object that was published, or closed to make room.
+ * Behind the window: lower than what has left it, or than all that is in it while it is full. */
 static bool key_is_behind(const struct spw_obj *obj, uint64_t id)
 {
 	const struct obj_row *row = &obj->window;
