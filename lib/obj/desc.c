@@ -259,7 +259,7 @@ static int format_read(struct desc_build *b, const struct desc_at *at)
 	return 0;
 }
 
-static const struct desc_key root_key[] = {
+const struct desc_key desc_root_key[] = {
 	{"format", format_read, "a shipped format to begin with; keys given beside it replace its"},
 	{"set", set_read, "NAME: NUMBER, to be used by name wherever a number may stand"},
 	{"under", under_read, "where the header begins: udp, ethernet or message"},
@@ -299,7 +299,7 @@ static const char *policy_choice(uint32_t idx)
 #define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
 #define RULE(field)        FIELD(struct spw_obj_desc, rule.field)
 
-static const struct spw_opt root_opt[] = {
+const struct spw_opt desc_rule_opt[] = {
 	{FIELD(struct spw_obj_desc, name), .key = "name", .kind = SPW_OPT_TEXT, .min = 1,
 	 .max = SPW_OBJ_NAME_BYTES - 1, .dflt = "objects", .help = "of the stream, in reports"},
 	{RULE(deadline_ns), .key = "deadline", .kind = SPW_OPT_TIME, .min = 1000,
@@ -321,13 +321,15 @@ static const struct spw_opt root_opt[] = {
 	 .help = "what every missing byte becomes"},
 };
 
-#define ROOT_CNT (SPW_ARRAY_CNT(root_key) + SPW_ARRAY_CNT(root_opt))
+#define ROOT_CNT (DESC_ROOT_CNT + DESC_RULE_CNT)
+_Static_assert(SPW_ARRAY_CNT(desc_root_key) == DESC_ROOT_CNT, "keys");
+_Static_assert(SPW_ARRAY_CNT(desc_rule_opt) == DESC_RULE_CNT, "options");
 
 static const char *root_name(uint32_t idx, const void *arg)
 {
 	(void)arg;
-	return idx < SPW_ARRAY_CNT(root_key) ? root_key[idx].name
-					     : root_opt[idx - SPW_ARRAY_CNT(root_key)].key;
+	return idx < DESC_ROOT_CNT ? desc_root_key[idx].name
+				   : desc_rule_opt[idx - DESC_ROOT_CNT].key;
 }
 
 /* A number may be the name of a value of `set`. */
@@ -356,10 +358,10 @@ static int keys_read(struct desc_build *b, const struct desc_at *value)
 	for (uint32_t i = 0; rc == 0 && i < ROOT_CNT; i++) {
 		if (!value[i].node)
 			continue;
-		if (i < SPW_ARRAY_CNT(root_key))
-			rc = root_key[i].read(b, &value[i]);
+		if (i < DESC_ROOT_CNT)
+			rc = desc_root_key[i].read(b, &value[i]);
 		else
-			rc = opt_read(b, &root_opt[i - SPW_ARRAY_CNT(root_key)], &value[i]);
+			rc = opt_read(b, &desc_rule_opt[i - DESC_ROOT_CNT], &value[i]);
 	}
 	return rc;
 }
@@ -469,7 +471,7 @@ static int desc_begin(struct spw_yaml *yaml, struct spw_obj_desc *desc_out)
 	int rc;
 
 	memset(desc_out, 0, sizeof(*desc_out));
-	rc = spw_opt_defaults(root_opt, SPW_ARRAY_CNT(root_opt), desc_out);
+	rc = spw_opt_defaults(desc_rule_opt, DESC_RULE_CNT, desc_out);
 	if (rc == 0)
 		rc = desc_read(&b, yaml);
 	spw_yaml_free(yaml);

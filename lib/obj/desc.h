@@ -124,6 +124,19 @@ struct desc_key {
 	const char *help;
 };
 
+/* All keys, with their help: of the description, of how objects are kept (lib/opt), of a part of
+ * the header, of items, of segments. tools/objects_page.c writes spinwire-objects(5) from them. */
+enum {
+	DESC_ROOT_CNT = 26,
+	DESC_RULE_CNT = 8,
+	DESC_PART_CNT = 5,
+	DESC_ITEMS_CNT = 4,
+	DESC_SEGMENTS_CNT = 8
+};
+extern const struct desc_key desc_root_key[DESC_ROOT_CNT], desc_part_key[DESC_PART_CNT],
+	desc_items_key[DESC_ITEMS_CNT], desc_segments_key[DESC_SEGMENTS_CNT];
+extern const struct spw_opt desc_rule_opt[DESC_RULE_CNT];
+
 /* Purpose: "FILE:LINE:COLUMN: " in front of the error. Thread: setup. */
 int desc_fail(const struct desc_at *at, int rc);
 

@@ -138,7 +138,7 @@ static int part_bytes(struct desc_build *b, const struct desc_at *at)
 	return desc_sum_read(b, at, &part_last(b)->bytes);
 }
 
-static const struct desc_key part_key[] = {
+const struct desc_key desc_part_key[] = {
 	{"when", part_when, "the part is there if these fields have these values"},
 	{"order", part_order, "big or little: of the bytes of its fields"},
 	{"word", part_word, "little: bits of the words that its fields stand in"},
@@ -177,8 +177,7 @@ static int part_read(struct desc_build *b, const struct desc_at *at)
 	if (at->node->type == YAML_SEQUENCE_NODE)
 		rc = part_fields(b, at);
 	else
-		rc = desc_mapping_read(b, at, "a part of the header", part_key,
-				       SPW_ARRAY_CNT(part_key));
+		rc = desc_mapping_read(b, at, "a part of the header", desc_part_key, DESC_PART_CNT);
 	return rc ? rc : part_end(b, at);
 }
 
@@ -279,7 +278,7 @@ static int items_none(struct desc_build *b, const struct desc_at *at)
 	return desc_list_read(b, at, "a list of ids", item_id);
 }
 
-static const struct desc_key items_key[] = {
+const struct desc_key desc_items_key[] = {
 	{"count", items_count, "field with the number of items of 8 bytes"},
 	{"id", items_id, "bits of an item that are its id, 1 .. 16; the rest is its value"},
 	{"fields", items_fields, "NAME: ID of items that a frame must have"},
@@ -288,7 +287,7 @@ static const struct desc_key items_key[] = {
 
 int desc_items_read(struct desc_build *b, const struct desc_at *at)
 {
-	int rc = desc_mapping_read(b, at, "items", items_key, SPW_ARRAY_CNT(items_key));
+	int rc = desc_mapping_read(b, at, "items", desc_items_key, DESC_ITEMS_CNT);
 
 	if (rc == 0 &&
 	    (b->items.field_cnt == 0 || b->items.id_bits == 0 || !b->field[b->items.count].reg))
@@ -348,7 +347,7 @@ static int segments_place(struct desc_build *b, const struct desc_at *at)
 	return desc_sum_read(b, at, &b->segments.place);
 }
 
-static const struct desc_key segments_key[] = {
+const struct desc_key desc_segments_key[] = {
 	{"most", segments_most, "segments of a frame, at most"},
 	{"data", segments_data, "after: behind all headers; inline: each behind its own"},
 	{"header", segments_header, "fields of a segment's header"},
@@ -362,7 +361,7 @@ static const struct desc_key segments_key[] = {
 int desc_segments_read(struct desc_build *b, const struct desc_at *at)
 {
 	struct desc_segments *s = &b->segments;
-	int rc = desc_mapping_read(b, at, "segments", segments_key, SPW_ARRAY_CNT(segments_key));
+	int rc = desc_mapping_read(b, at, "segments", desc_segments_key, DESC_SEGMENTS_CNT);
 
 	if (rc == 0 && (!s->most || !s->part || !s->bytes.cnt || !s->place.cnt))
 		rc = desc_fail(at, spw_err(EINVAL, "segments need most, header, bytes and place"));

@@ -177,20 +177,31 @@ def test_examples():
         check(ran > 1 and taken > 12, f"{ran} examples ran, {taken} were taken")
 
 
+def page_read(folder, section, name):
+    """The page as man prints it, without a warning."""
+    page = os.path.join(installed(folder), "..", "share", "man", f"man{section}", f"{name}.{section}")
+    done = subprocess.run(["man", "--warnings", "-l", page], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}, check=False)
+    equal((done.returncode, done.stderr), (0, ""), f"man -l {name}.{section}")
+    for line in spwlab.read(page).splitlines():
+        equal(line.count("("), line.count(")"), f"brackets of: {line}\n")
+    return done.stdout
+
+
 def test_ports_page():
-    """spinwire-ports(7) is installed, and man reads it without a warning."""
+    """spinwire-ports(7) and spinwire-objects(5) are installed, and man reads them without a warning."""
     if SANITIZED:
-        raise Skip("programs of the build make the page")
+        raise Skip("programs of the build make the pages")
     spwtest.need("man")
     with spwlab.scratch() as folder:
-        page = os.path.join(installed(folder), "..", "share", "man", "man7", "spinwire-ports.7")
-        done = subprocess.run(["man", "--warnings", "-l", page], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}, check=False)
-        equal((done.returncode, done.stderr), (0, ""), "man -l spinwire-ports.7")
-        for word in ("DRIVER null", "DRIVER rails", "rails_window=N", "FRAMES/S", "mode=rc", "EXAMPLES", "SEE ALSO"):
-            check(word in done.stdout, f"no {word} in\n{done.stdout}")
-        for line in spwlab.read(page).splitlines():
-            equal(line.count("("), line.count(")"), f"brackets of: {line}\n")
+        for section, name, words in ((7, "spinwire-ports", ("DRIVER null", "DRIVER rails", "rails_window=N", "FRAMES/S",
+                                                            "mode=rc", "EXAMPLES", "SEE ALSO")),
+                                     (5, "spinwire-objects", ("KEYS", "deadline", "SEGMENTS", "gvsp_extended"))):
+            page = page_read(folder, section, name)
+            for word in words:
+                check(word in page, f"no {word} in\n{page}")
+        streams = os.path.join(installed(folder), "..", "share", "spinwire", "streams")
+        check("counter.yaml" in os.listdir(streams), "no formats of streams")
 
 
 def write(path, text):
