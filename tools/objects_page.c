@@ -5,8 +5,9 @@
  * lib/obj reads them, so that page and program cannot differ.
  */
 #include <stdio.h>
+#include <string.h>
 
-#include "obj/desc.h"
+#include "obj/spw_obj_plan.h"
 
 static const char intro[] =
 	"A description says what the objects of a stream are, and how its frames say where their "
@@ -21,54 +22,44 @@ static const char intro[] =
 	"A \\fIcondition\\fR is { FIELD: NUMBER, FIELD: [NUMBER, ...] }: all hold; numbers of a "
 	"list are below 64.\n";
 
-static void text_write(const char *text)
+static void roff_text(const char *text)
 {
 	for (; *text; text++)
 		printf(*text == '-' ? "\\-" : "%c", *text);
 	putchar('\n');
 }
 
-static void tag_write(const char *name, const char *help, const char *range, const char *dflt)
+static void key_write(const struct spw_obj_desc_key *key)
 {
-	printf(".TP\n.B %s\n", name);
-	text_write(help);
-	if (range[0])
-		text_write(range);
-	if (dflt && dflt[0])
-		printf("(default: %s)\n", dflt);
+	printf(".TP\n.B %s\n", key->name);
+	roff_text(key->help);
+	if (key->range[0])
+		printf("(%s; default: %s)\n", key->range, key->dflt);
 }
 
-static void keys_write(const char *title, const struct desc_key *key, uint32_t cnt)
+static void keys_write(void)
 {
-	printf(".SH %s\n", title);
-	for (uint32_t i = 0; i < cnt; i++)
-		tag_write(key[i].name, key[i].help, "", NULL);
-}
+	const char *section = "";
+	struct spw_obj_desc_key key;
 
-static void rules_write(void)
-{
-	char range[160];
-
-	for (uint32_t i = 0; i < DESC_RULE_CNT; i++) {
-		spw_opt_range(&desc_rule_opt[i], range, sizeof(range));
-		tag_write(desc_rule_opt[i].key, desc_rule_opt[i].help, range,
-			  desc_rule_opt[i].dflt);
+	for (uint32_t i = 0; spw_obj_desc_key(i, &key); i++) {
+		if (strcmp(section, key.section))
+			printf(".SH KEYS: %s\n", section = key.section);
+		key_write(&key);
 	}
 }
 
 int main(void)
 {
+	const char *name;
+
 	printf(".TH SPINWIRE\\-OBJECTS 5 \"\" \"spinwire %s\"\n", SPW_VERSION);
 	printf(".SH NAME\nspinwire\\-objects \\- descriptions of streams of objects\n");
 	printf(".SH DESCRIPTION\n%s", intro);
-	keys_write("KEYS", desc_root_key, DESC_ROOT_CNT);
-	rules_write();
-	keys_write("A PART OF THE HEADER", desc_part_key, DESC_PART_CNT);
-	keys_write("ITEMS", desc_items_key, DESC_ITEMS_CNT);
-	keys_write("SEGMENTS", desc_segments_key, DESC_SEGMENTS_CNT);
+	keys_write();
 	printf(".SH FORMATS\nTheir texts lie in share/spinwire/streams.\n");
-	for (uint32_t i = 0; i < format_cnt(); i++)
-		printf(".br\n.B %s\n", format_name(i, NULL));
+	for (uint32_t i = 0; (name = spw_obj_desc_format(i)); i++)
+		printf(".br\n.B %s\n", name);
 	printf(".SH SEE ALSO\nspinwire(1)\n");
 	return ferror(stdout) || fflush(stdout) ? 1 : 0;
 }

@@ -306,6 +306,7 @@ const struct spw_opt desc_rule_opt[] = {
 	 .max = 3600000000000ull, .dflt = "100ms",
 	 .help = "from an object's first frame to its close, whatever is missing then"},
 	{RULE(granule), .key = "granule", .kind = SPW_OPT_BYTES, .bare_unit = 1, .dflt = "0",
+	 .max = DESC_BYTES_MAX,
 	 .help = "bytes of the wire that come or are missing together; 0: as the places say"},
 	{RULE(buffers), .key = "buffers", .kind = SPW_OPT_NUMBER, .min = 2,
 	 .max = SPW_OBJ_BUFFER_MAX, .demands = SPW_OPT_POW2, .dflt = "8",

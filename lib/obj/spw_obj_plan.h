@@ -152,6 +152,19 @@ int spw_obj_desc_load(const char *path, struct spw_obj_desc *desc_out);
 int spw_obj_desc_load_text(const char *name, const char *text, size_t bytes,
 			   struct spw_obj_desc *desc_out);
 
+/* One key of a description, as documents say it. */
+struct spw_obj_desc_key {
+	const char *section;            /* the mapping that it stands in */
+	const char *name, *help, *dflt; /* dflt NULL: none */
+	char range[160];                /* "": in help */
+};
+
+/* Purpose: the idx-th key of descriptions, section by section; the idx-th shipped format.
+ * Returns: false, or NULL: there are fewer.
+ * Thread:  any */
+bool spw_obj_desc_key(uint32_t idx, struct spw_obj_desc_key *key_out);
+const char *spw_obj_desc_format(uint32_t idx);
+
 #ifdef __cplusplus
 }
 #endif

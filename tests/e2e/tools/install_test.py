@@ -196,7 +196,7 @@ def test_ports_page():
     with spwlab.scratch() as folder:
         for section, name, words in ((7, "spinwire-ports", ("DRIVER null", "DRIVER rails", "rails_window=N", "FRAMES/S",
                                                             "mode=rc", "EXAMPLES", "SEE ALSO")),
-                                     (5, "spinwire-objects", ("KEYS", "deadline", "SEGMENTS", "gvsp_extended"))):
+                                     (5, "spinwire-objects", ("KEYS: segments", "deadline", "inline", "gvsp_extended"))):
             page = page_read(folder, section, name)
             for word in words:
                 check(word in page, f"no {word} in\n{page}")
