@@ -18,22 +18,17 @@ def payload(stream, key, offset, count):
 
 # ---- packets ----
 
-def ethernet(inside, ethertype=0x0800, tags=()):
-    vlan = b"".join(struct.pack(">HH", 0x8100, tag) for tag in tags)
-    return bytes.fromhex("020000000002020000000001") + vlan + struct.pack(">H", ethertype) + inside
+def ethernet(inside, ethertype=0x0800):
+    return bytes.fromhex("020000000002020000000001") + struct.pack(">H", ethertype) + inside
 
 
-def udp(inside, port, tags=(), v6=False, options=b""):
+def udp(inside, port):
     segment = struct.pack(">HHHH", 40000, port, 8 + len(inside), 0) + inside
-    if v6:
-        return ethernet(struct.pack(">IHBB", 6 << 28, len(segment), 17, 64) + bytes(32) + segment, 0x86dd, tags)
-    head = struct.pack(">BBHHHBBHII", 0x45 + len(options) // 4, 0, 20 + len(options) + len(segment), 0, 0x4000, 64, 17,
-                       0, 0x0a000001, 0x0a000002)
-    total = sum(struct.unpack(f">{10 + len(options) // 2}H", head + options))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    head = head[:10] + struct.pack(">H", ~total & 0xffff) + head[12:]
-    return ethernet(head + options + segment, 0x0800, tags)
+    head = struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(segment), 0, 0x4000, 64, 17, 0, 0x0a000001, 0x0a000002)
+    total = sum(struct.unpack(">10H", head))
+    total = (total & 0xffff) + (total >> 16)
+    total = (total & 0xffff) + (total >> 16)
+    return ethernet(head[:10] + struct.pack(">H", ~total & 0xffff) + head[12:] + segment)
 
 
 # ---- reading them, as the standards draw them ----
@@ -157,8 +152,34 @@ def noise(frames, rng):
     return out
 
 
+def tag(frames, rng):
+    """One to three VLAN tags; three are more than a receiver looks behind."""
+    return [frame[:12] + b"".join(rng.choice((b"\x81\0", b"\x88\xa8")) + b"\0\5" for _ in range(rng.randrange(1, 4))) +
+            frame[12:] for frame in frames]
+
+
+def layer(frames, rng):
+    """IPv4 with options, or IPv6, in place of plain IPv4."""
+    out = []
+    for frame in frames:
+        if frame[12:15] == b"\x08\0\x45":
+            words = rng.randrange(4)
+            if words:
+                frame = frame[:14] + bytes([0x45 + words]) + frame[15:34] + b"\1" * 4 * words + frame[34:]
+            else:
+                frame = (frame[:12] + b"\x86\xdd\x60\0\0\0" + struct.pack(">HBB", len(frame) - 34, 17, 64) + bytes(32) +
+                         frame[34:])
+        out.append(frame)
+    return out
+
+
+def pad(frames, rng):
+    """Bytes behind the packet, as Ethernet pads short frames."""
+    return [frame + bytes(rng.randrange(20)) for frame in frames]
+
+
 MUTATORS = {"none": lambda frames, rng: frames, "drop": drop, "double": double, "swap": swap, "cut": cut,
-            "restart": restart, "flip": flip, "noise": noise}
+            "restart": restart, "flip": flip, "noise": noise, "tag": tag, "layer": layer, "pad": pad}
 
 
 def mutate(frames, name, seed):
