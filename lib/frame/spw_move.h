@@ -60,21 +60,21 @@ struct spw_move {
 } SPW_ALIGNED(16);
 SPW_ASSERT_SIZE(struct spw_move, 16);
 
-/* A number of each operation, in four bits. */
-#define SPW_MOVE_LOG2(n)                        ((n) > 4 ? 3ull : (n) > 2 ? 2ull : (n) > 1 ? 1ull : 0ull)
-#define SPW_MOVE_OP_READ(prefix, name, in, ...) | SPW_MOVE_LOG2(in) << 4 * SPW_MOVE_OP_##name
-#define SPW_MOVE_OP_WRITTEN(prefix, name, in, out, ...) \
-	| SPW_MOVE_LOG2(out) << 4 * SPW_MOVE_OP_##name
+#define SPW_MOVE_LOG2(n) ((n) > 4 ? 3ull : (n) > 2 ? 2ull : (n) > 1 ? 1ull : 0ull)
+
+/* Of each operation: its number at four bits of its own. */
+#define SPW_MOVE_OP_IN(prefix, name, in, ...)       | SPW_MOVE_LOG2(in) << 4 * SPW_MOVE_OP_##name
+#define SPW_MOVE_OP_OUT(prefix, name, in, out, ...) | SPW_MOVE_LOG2(out) << 4 * SPW_MOVE_OP_##name
 
 /* Returns: the binary logarithm of the bytes that an element of the operation has where it is read,
  *          0 for fill, and where it is written. Thread: any. */
 SPW_MOVE_HD SPW_INLINE uint32_t spw_move_in_log2(uint32_t op)
 {
-	return (uint32_t)((0ull SPW_MOVE_OP_LIST(SPW_MOVE_OP_READ, )) >> 4 * op) & 15;
+	return (uint32_t)((0ull SPW_MOVE_OP_LIST(SPW_MOVE_OP_IN, )) >> 4 * op) & 15;
 }
 SPW_MOVE_HD SPW_INLINE uint32_t spw_move_out_log2(uint32_t op)
 {
-	return (uint32_t)((0ull SPW_MOVE_OP_LIST(SPW_MOVE_OP_WRITTEN, )) >> 4 * op) & 15;
+	return (uint32_t)((0ull SPW_MOVE_OP_LIST(SPW_MOVE_OP_OUT, )) >> 4 * op) & 15;
 }
 
 /* Returns: the bytes that a move of len bytes writes. Shape: len a multiple of the op's element.

@@ -54,8 +54,8 @@ struct spw_pipe_backend {
 	uint64_t unc_tsc;
 };
 
-#define SPW_PIPE_MOVE_MIN    4096u /* of a table of moves */
-#define SPW_PIPE_RECEIPT_CNT 4096u /* receipts that wait for the control thread; a power of 2 */
+#define SPW_PIPE_MOVE_MIN    4096u  /* of a table of moves */
+#define SPW_PIPE_RECEIPT_CNT 16384u /* receipts that wait for the control thread; a power of 2 */
 
 /* A queue whose payload goes into objects; its rings' handler is exec/spw_place.h. */
 struct spw_pipe_objects {
