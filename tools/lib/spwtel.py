@@ -176,6 +176,11 @@ def snapshot(client):
                     _rows(got["latency"] or {}, ("count",)), counters(got["causes"] or {}))
 
 
+def streams(answer):
+    """Rows of /spinwire/objects by the stream's name: how many objects ended how and why."""
+    return _rows(answer or {}, (), ("name",))
+
+
 def handlers(answer):
     """Rows of /spinwire/handlers by the handler's name. What a table is indexed by is a text; all others are
     counters."""

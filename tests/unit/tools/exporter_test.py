@@ -38,6 +38,7 @@ GOOD = {
     "latency": {"polled_sent": {"count": 10, "p50": 700, "uncertainty": 5}},
     "handlers": {"0": {"name": "syn", "ports": "null", "digest": 143, "count_other": 7, "table_syns": 143,
                        "index_syns": "port", "top_syns_443": 100, "top_syns_80": 43, "left_out_syns": 2}},
+    "objects": {"0": {"name": "adc", "kind": "host", "pid": 7, "objects_complete": 12, "cause_all": 12}},
     "causes": {"poll_gap": 2, "held_times_lost": 1, "held_ns_lost": 5000},
     "histogram": {"le_100_ns": 0, "le_200_ns": 4, "le_500_ns": 10, "count": 10, "sum_ns": 3000},
 }
@@ -126,6 +127,8 @@ class Scrapes(unittest.TestCase):
                     'spinwire_handler_count_total{process="one",handler="syn",counter="other"} 7',
                     'spinwire_handler_count_total{process="one",handler="syn",counter="syns"} 143',
                     'spinwire_handler_left_out{process="one",handler="syn",counter="syns"} 2',
+                    'spinwire_objects_total{process="one",stream="adc",state="complete"} 12',
+                    'spinwire_object_causes_total{process="one",stream="adc",cause="all"} 12',
                     'spinwire_handler_top_total{process="one",handler="syn",counter="syns",by="port",place="443"} 100',
                     'spinwire_frames_total{process="one",edge="echoed"} 9'):
             self.assertIn(f"\n{row}\n", text)
