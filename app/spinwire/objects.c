@@ -225,11 +225,17 @@ static void objects_print_stream(const struct spw_topo_lane *lane)
 	printf("\n");
 }
 
-static void objects_print_frames(const struct spw_topo_lane *lane)
+/* Brief: only if some were not placed. A stream that no frame is of has a wrong description. */
+static void objects_print_frames(const struct spw_topo_lane *lane, bool brief)
 {
 	struct spw_obj_count count;
+	uint64_t others = 0;
 
 	spw_obj_stat(lane->stream.obj, &count);
+	for (int f = SPW_OBJ_FATE_placed + 1; f < SPW_OBJ_FATE_CNT; f++)
+		others += count.frames[f];
+	if (brief && !others)
+		return;
 	printf("  frames   ");
 	for (int f = 0; f < SPW_OBJ_FATE_CNT; f++)
 		if (count.frames[f] || !f)
@@ -244,8 +250,7 @@ void app_objects_print(const struct app *app, bool brief)
 		if (!app->topo.lane[i]->stream.obj)
 			continue;
 		objects_print_stream(app->topo.lane[i]);
-		if (!brief)
-			objects_print_frames(app->topo.lane[i]);
+		objects_print_frames(app->topo.lane[i], brief);
 	}
 }
 

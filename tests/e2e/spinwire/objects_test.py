@@ -268,6 +268,20 @@ def test_softhca():
     equal(summary["objects"][0]["frames"]["placed"], gen["sent"], "frames placed")
 
 
+def test_other_frames():
+    """Frames of another stream are counted, and the result says so; a recording is refused."""
+    with spwlab.scratch() as folder:
+        conf, _ = files(folder, [udp_frame(b"x" * 40, ether_type=0x86DD)] * 9 + [frame(0)])
+        with Run(["--config", conf, "--executor", "inline", "--frames", "10"]) as run:
+            summary = run.finish()
+            check("frames    placed 1 not_object 9" in run.output(), run.output())
+        balanced(summary, 10)
+        equal(summary["objects"][0]["states"]["partial"], 1, "objects")
+        with Run(["--config", conf, "--executor", "inline", "--record", os.path.join(folder, "file")]) as run:
+            run.finish(status=2)
+            check("a port with objects cannot be recorded: leave out --record" in run.output(), run.output())
+
+
 def test_bad_input():
     """What cannot be is refused before the run, with the place."""
     with spwlab.scratch() as folder:
