@@ -66,20 +66,26 @@ static int topo_region_add(struct spw_topo *topo, size_t bytes, int numa_node, b
 	return 0;
 }
 
-/* Several queues of a port have a stream each: camera, camera#1. */
-static void stream_name(const struct spw_topo_lane *lane, struct spw_obj_page *page)
+/* Several queues of a port, or ports of one description, have a stream each: camera, camera#1. */
+static void stream_name_distinct(const struct spw_topo *topo, struct spw_obj_page *page,
+				 uint32_t idx)
 {
 	char number[12];
 
-	if (!lane->conf.queue)
+	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
+		const struct spw_obj_page *other = topo->lane[i]->stream.page;
+
+		if (!other || other == page || strcmp(other->name, page->name))
+			continue;
+		snprintf(number, sizeof(number), "#%u", idx);
+		page->name[sizeof(page->name) - sizeof(number)] = '\0';
+		strcat(page->name, number);
 		return;
-	snprintf(number, sizeof(number), "#%u", lane->conf.queue);
-	page->name[sizeof(page->name) - sizeof(number)] = '\0';
-	strcat(page->name, number);
+	}
 }
 
 static int stream_page_open(const struct spw_topo *topo, struct spw_topo_lane *lane,
-			    const struct spw_obj_desc *desc)
+			    const struct spw_obj_desc *desc, uint32_t idx)
 {
 	struct spw_topo_stream *s = &lane->stream;
 	void *page;
@@ -90,7 +96,7 @@ static int stream_page_open(const struct spw_topo *topo, struct spw_topo_lane *l
 		return rc;
 	s->page = page;
 	spw_obj_page_init(s->page, desc, s->stride, topo->conf.tsc.hz);
-	stream_name(lane, s->page);
+	stream_name_distinct(topo, s->page, idx);
 	return 0;
 }
 
@@ -140,7 +146,7 @@ static int stream_open(struct spw_topo *topo, struct spw_topo_lane *lane, uint32
 
 	lane->stream.page_fd = lane->stream.consumer_fd = -1;
 	if ((rc = stream_memory_open(topo, lane, desc)) < 0 ||
-	    (rc = stream_page_open(topo, lane, desc)) < 0 ||
+	    (rc = stream_page_open(topo, lane, desc, idx)) < 0 ||
 	    (rc = stream_window_open(topo, lane, desc, idx)) < 0)
 		return spw_err_ctx(rc, "objects %s", desc->name);
 	return 0;

@@ -242,8 +242,9 @@ def test_softhca():
         path = spwlab.softhca_path(place, folder)
         spwtest.write_file(folder, "mark.yaml", f"format: mark\nset: {{ packets: {ROWS}, payload: {row_bytes} }}\n"
                                                 "deadline: 1s\nbuffers: 512\n")
-        with Run(["--port", path.sink_port, "--objects", os.path.join(folder, "mark.yaml"), "--executor", "inline"],
-                 under=path.sink_wrap, no_pci=False) as run:
+        receipts = os.path.join(folder, "receipts")
+        with Run(["--port", path.sink_port, "--objects", os.path.join(folder, "mark.yaml"), "--executor", "inline",
+                  "--receipts", receipts], under=path.sink_wrap, no_pci=False) as run:
             run.wait_ready()
             spwlab.wait_for(lambda: run.telemetry("/spinwire/objects"), 30, "a stream")
             page = Page(run.telemetry("/spinwire/objects")["0"])
@@ -256,7 +257,10 @@ def test_softhca():
             found = page.objects()
             run.end()
             summary = run.finish()
+        lines = receipts_of(receipts)
     balanced(summary, gen["sent"])
+    check(all(line["first_nic_ns"] <= line["last_nic_ns"] <= line["publish_ns"] + line["nic_uncertainty_ns"] and
+              line["open_ns"] <= line["close_ns"] <= line["publish_ns"] for line in lines), "stamps out of order")
     check(len(found) >= 100, f"{len(found)} objects of {gen['sent']} frames")
     for number, data in found.items():
         for part in range(ROWS):
