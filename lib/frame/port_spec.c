@@ -26,20 +26,21 @@ const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key
 	return NULL;
 }
 
-/* 0: not a suffix. */
-static uint64_t spec_suffix_scale(const char *suffix)
+/* k, M, G; a rate may have "pps" behind, as in options. 0: not a suffix. */
+static uint64_t spec_suffix_scale(const char *suffix, bool is_rate)
 {
 	static const struct {
 		char name;
 		uint64_t scale;
 	} known[] = {{'k', 1000}, {'M', 1000000}, {'G', 1000000000}};
 
-	if (!*suffix)
-		return 1;
-	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
-		if (suffix[0] == known[i].name && !suffix[1])
-			return known[i].scale;
-	return 0;
+	uint64_t scale = 1;
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(known) && scale == 1; i++)
+		if (*suffix == known[i].name)
+			scale = known[i].scale;
+	suffix += scale > 1;
+	return !*suffix || (is_rate && !strcmp(suffix, "pps")) ? scale : 0;
 }
 
 /* strtoull would accept a sign and leading space, so the first character is checked to be a digit.
@@ -57,7 +58,7 @@ int spw_port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_
 		return 0;
 	errno = 0;
 	number = strtoull(text, &end, 10);
-	scale = spec_suffix_scale(end);
+	scale = spec_suffix_scale(end, !strncmp(key, "rate", 4));
 	if (end == text || *text < '0' || *text > '9' || !scale)
 		return spw_err(EINVAL, "%s=%s is no number (suffixes: k, M, G)", key, text);
 	if (errno || __builtin_mul_overflow(number, scale, &value) ||

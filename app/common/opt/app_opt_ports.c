@@ -26,7 +26,7 @@ static const char intro[] = "A port is where frames come from and where they go:
 			    "may be repeated. Numbers may end in k, M or G (10^3, 10^6, 10^9).\n";
 
 static const struct spw_opt_pair example[] = {
-	{"spinwire -l 0,1 --no-huge -m 64 -- --port null:rate=10k --seconds 10",
+	{"spinwire -l 0,1 --no-huge -m 64 -- --port null:rate=10kpps --seconds 10",
 	 "Frames without a NIC, 10,000 a second."},
 	{"spinwire -l 0,1 -- --port mlx5:mlx5_0,mode=eth,udp=5357 --handler echo",
 	 "UDP frames to port 5357; all others remain with the kernel."},

@@ -448,7 +448,7 @@ static int null_pair_clock(struct spw_port *port SPW_UNUSED, uint64_t *nic_ticks
 const struct spw_port_driver port_null_driver = {
 	.name = "null",
 	.about = "a synthetic source and sink, for a machine without a NIC, as "
-		 "null:rate=100k",
+		 "null:rate=100kpps",
 	.keys = null_sets,
 	.need = null_need,
 	.open = null_open,

@@ -127,6 +127,30 @@ static void numbers_have_suffixes_and_limits(void **state SPW_UNUSED)
 	}
 }
 
+static void rates_have_units(void **state SPW_UNUSED)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		uint64_t value;
+	} table[] = {
+		{"null:rate=20kpps", 0, 20000},  {"null:rate=3pps", 0, 3},
+		{"null:rate=2M", 0, 2000000},    {"null:rate=2kp", -EINVAL, 0},
+		{"null:rate=2ppsk", -EINVAL, 0},
+	};
+	struct spw_port_spec spec;
+	uint64_t value;
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(table); i++) {
+		assert_int_equal(spw_port_spec_parse(table[i].text, &spec), 0);
+		assert_int_equal(spw_port_spec_u64(&spec, "rate", 0, 0, UINT64_MAX, &value),
+				 table[i].rc);
+		assert_int_equal(value, table[i].value);
+	}
+	assert_int_equal(spw_port_spec_parse("null:n=2kpps", &spec), 0);
+	assert_int_equal(spw_port_spec_u64(&spec, "n", 0, 0, UINT64_MAX, &value), -EINVAL);
+}
+
 static void needs_by_port(void **state SPW_UNUSED)
 {
 	static const struct {
@@ -207,6 +231,7 @@ int main(void)
 		cmocka_unit_test(wrong_specs_name_the_place),
 		cmocka_unit_test(limits_hold),
 		cmocka_unit_test(numbers_have_suffixes_and_limits),
+		cmocka_unit_test(rates_have_units),
 		cmocka_unit_test(needs_by_port),
 		cmocka_unit_test(any_bytes_are_survived),
 		cmocka_unit_test(counters_have_names),
