@@ -191,7 +191,7 @@ static void table_put_software(const struct spw_plat *plat)
 /* Unknown facts are counted, not listed: --facts has them with their reasons. */
 void doctor_table(const struct spw_plat *plat, bool full)
 {
-	doctor_put(plat->machine[0] ? plat->machine : "a machine of unknown make");
+	doctor_put(plat->machine[0] ? plat->machine : "a machine");
 	printf(": cores %u, network functions %u, GPUs %u; facts %u, unknown %u (--facts)\n",
 	       plat->core_cnt, plat->nic_cnt, plat->gpu_cnt, plat->fact_cnt,
 	       table_unknown_cnt(plat));

@@ -78,9 +78,8 @@ void perf_title(const struct perf_case *what, char *out, size_t bytes)
 static void end_print(const char *role, const struct perf_end *end)
 {
 	printf("%-6s %s: %s, %u cores, Linux %s%s%s%s\n", role, end->host,
-	       end->machine[0] ? end->machine : "a machine of unknown make", end->cores,
-	       end->kernel, end->gpu[0] ? ", " : "", end->gpu,
-	       end->software ? ", software ConnectX" : "");
+	       end->machine[0] ? end->machine : "a machine", end->cores, end->kernel,
+	       end->gpu[0] ? ", " : "", end->gpu, end->software ? ", software ConnectX" : "");
 }
 
 /* Named, so that nobody looks for them among the rails. */

@@ -286,6 +286,7 @@ def _where_section(good):
     causes = [(svg.rate(s["offered_fps"]), dict(where.by_cause(w))) for s, w in got]
     places = [(svg.rate(s["offered_fps"]), {key: share for key, _, share, _ in where.by_place(w)}) for s, w in got]
     keys = [c for c in charts.CAUSE_CLASS if any(row.get(c, 0) >= 0.001 for _, row in causes)]
+    keys.sort(key=lambda c: -sum(row.get(c, 0) for _, row in causes))
     spots = [p for p in charts.PLACE_NAME if any(row.get(p, 0) >= 0.001 for _, row in places)]
     head = ["load, frames/s", "slow frames", "with every stamp", "attributed", "fell behind for the longest"]
     rows = [[load_name(s), svg.count(w["frames"]) + (f" (1 in {w['every']})" if w["every"] > 1 else ""),
