@@ -161,7 +161,7 @@ def run_perf(command, folder):
 
 # (pattern of the whole command, what runs it or the reason why it is not run)
 RULES = [
-    (r"tools/run( --ethdev| --full)?", run_main_job),
+    (r"tools/run( --ethdev| --full)?|tools/with-softhca .* tools/run .*", run_main_job),
     (r"tools/profile", run_profile),
     (r"tools/test( --all)?", "it is what runs this test"),
     (r"tools/with-softhca [^&]*ibv_devinfo", run_softhca),
