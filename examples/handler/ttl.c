@@ -8,8 +8,8 @@
  *                      $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
  *   then          spinwire -l 0,1 -- --port ethdev:net_pcap0,rx_pcap=FILE --handler ./ttl.so
  *
- * In a build that is not installed, pkg-config finds it with
- * PKG_CONFIG_PATH=build/meson-uninstalled, and programs are in build/app/NAME/NAME.
+ * In a tree that is not installed, the shell of "meson devenv -C build -w ." finds the header and
+ * the programs.
  */
 #include <exec/spw_handler.h>
 

@@ -82,7 +82,7 @@ uint64_t app_brief_slow(uint64_t threshold_ns, uint64_t all, struct app_brief_ca
 void app_brief_end(const char *next)
 {
 	if (app_advice_codes()[0])
-		printf(APP_BRIEF_LEAD "latency here suffers from %s: see spinwire-doctor\n",
+		printf(APP_BRIEF_LEAD "latency here suffers from %s: see spinwire-doctor --full\n",
 		       "machine", app_advice_codes());
 	printf(APP_BRIEF_LEAD "%s\n", "next", next);
 }

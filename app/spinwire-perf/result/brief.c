@@ -80,7 +80,7 @@ void perf_brief(const struct perf_session *s, const struct perf_rows *rows, cons
 		brief_findings(&s->own);
 		printf(s->own.finding_cnt && s->peer.finding_cnt ? "; " : "");
 		brief_findings(&s->peer);
-		printf(": see spinwire-doctor\n");
+		printf(": see spinwire-doctor --full\n");
 	}
 	if (page)
 		printf(APP_BRIEF_LEAD "%s\n", "report", page);

@@ -172,7 +172,7 @@ def test_summary_brief():
     with Run(["--port", "null:size=64,rate=50k", "--executor", "inline", "--frames", "4096", "--full"]) as run:
         run.finish()
         said = set(re.findall(r"^spinwire: advice: ([a-z-]+):", run.output(), re.M))
-    named = re.search(r"^machine +latency here suffers from (.*): see spinwire-doctor$", text, re.M)
+    named = re.search(r"^machine +latency here suffers from (.*): see spinwire-doctor --full$", text, re.M)
     equal(set(named[1].split(", ")) if named else set(), said, "codes of the advice")
 
 

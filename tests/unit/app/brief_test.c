@@ -89,8 +89,9 @@ static void advice_is_held(void **state SPW_UNUSED)
 	free(text);
 	assert_string_equal(app_advice_codes(), "cores-shared, hugepages-none");
 	text = CAUGHT(stdout, app_brief_end("--full"));
-	assert_string_equal(text, "machine    latency here suffers from cores-shared, "
-				  "hugepages-none: see spinwire-doctor\nnext       --full\n");
+	assert_string_equal(text,
+			    "machine    latency here suffers from cores-shared, "
+			    "hugepages-none: see spinwire-doctor --full\nnext       --full\n");
 	free(text);
 }
 

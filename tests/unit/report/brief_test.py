@@ -86,7 +86,7 @@ class Lines(unittest.TestCase):
             "spinwire   p50 2.5 µs, p99 9 µs, p99.9 -, longest lost: its own part, from polled to sent",
             "slow       3 of 100 round trips took more than 100 µs; their time: handler_slow 100 %",
             "because    handler_slow: the handler itself took long",
-            "machine    latency here suffers from cores-shared, hugepages-none: see spinwire-doctor",
+            "machine    latency here suffers from cores-shared, hugepages-none: see spinwire-doctor --full",
             "next       explain 3:77, the slowest; --full, every table"])
 
     def test_nothing_was_slow(self):

@@ -107,6 +107,6 @@ def lines(record, step, cores, log, next_explain):
     yield from _slow(record, step, cores)
     codes = advised(log)
     if codes:
-        yield _line("machine", f"latency here suffers from {', '.join(codes)}: see spinwire-doctor")
+        yield _line("machine", f"latency here suffers from {', '.join(codes)}: see spinwire-doctor --full")
     worst = (step["where"] or {}).get("worst")
     yield _line("next", (f"{next_explain(worst[0])}, the slowest; " if worst else "") + "--full, every table")
