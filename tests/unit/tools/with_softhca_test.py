@@ -92,6 +92,22 @@ class Tree(unittest.TestCase):
         self.add(f"build/{LIB}")
         self.assertEqual(self.taken(SPW_SOFTHCA_LIB=lib, LD_PRELOAD="other.so"), f"{lib}:other.so")
 
+    def test_programs_of_the_tree_are_found_by_name(self):
+        self.add(f"build/{LIB}")
+        os.makedirs(os.path.join(self.top, "build", "app", "spinwire-here"))
+        program = os.path.join(self.top, "build", "app", "spinwire-here", "spinwire-here")
+        with open(program, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\necho here\n")
+        os.chmod(program, 0o755)
+        tool = os.path.join(self.top, "tools", "with-softhca")
+        for name, status, stdout, stderr in (("spinwire-here", 0, "here\n", ""),
+                                             ("spinwire-not", 1, "", "'ninja -C build'"),
+                                             ("not-here", 1, "", "a program in PATH or a path")):
+            done = subprocess.run([tool, name], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stdout), (status, stdout), done.stderr)
+            self.assertIn(stderr, done.stderr)
+
     def machine(self, script):
         """Numbers of the machines that a shell script under the tool prints."""
         done = subprocess.run([os.path.join(self.top, "tools", "with-softhca"), "sh", "-c", script],
