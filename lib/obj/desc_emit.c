@@ -10,21 +10,13 @@
  * could fulfil is refused here.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/spw_err.h"
-#include "obj/desc.h"
-
-struct emit {
-	struct desc_build *b;
-	struct spw_obj_plan *plan;
-	uint32_t pending;          /* bytes of the header behind `at` */
-	struct spw_obj_step spill; /* takes what is too much */
-};
+#include "obj/desc_emit.h"
 
 /* ---- steps ---- */
 
-static struct spw_obj_step *step_emit(struct emit *e, enum plan_op op)
+struct spw_obj_step *desc_step_emit(struct emit *e, enum plan_op op)
 {
 	uint32_t idx = e->plan->step_cnt++;
 	struct spw_obj_step *step = idx < SPW_OBJ_PLAN_STEP_MAX ? &e->plan->step[idx] : &e->spill;
@@ -44,7 +36,7 @@ static void unless_emit(struct emit *e, const struct desc_when *when, struct jum
 		const struct desc_test *test = &when->test[i];
 		uint32_t idx = e->plan->step_cnt;
 		struct spw_obj_step *step =
-			step_emit(e, test->set ? PLAN_OP_unless_in : PLAN_OP_unless_is);
+			desc_step_emit(e, test->set ? PLAN_OP_unless_in : PLAN_OP_unless_is);
 
 		step->reg = e->b->field[test->field].reg;
 		step->b = test->value;
@@ -72,7 +64,7 @@ static int ratio_emit(struct emit *e, const struct desc_sum *sum, const struct d
 	if (term->times >= term->over || term->minus || term->negative)
 		return desc_fail(&sum->at,
 				 spw_err(EINVAL, "a fraction here is below 1, and added"));
-	step = step_emit(e, PLAN_OP_add_ratio);
+	step = desc_step_emit(e, PLAN_OP_add_ratio);
 	step->reg = (uint8_t)term->reg;
 	step->a = (UINT64_MAX >> 1) / term->over;
 	step->b = (uint64_t)((((wide)term->times << 64) + term->over - 1) / term->over);
@@ -86,7 +78,7 @@ static int exact_emit(struct emit *e, const struct desc_sum *sum, const struct d
 	if (term->over > UINT32_MAX || term->minus || term->negative)
 		return desc_fail(&sum->at, spw_err(EINVAL, "a quotient here is of a field alone, "
 							   "by less than 2^32, and added"));
-	step = step_emit(e, PLAN_OP_add_exact);
+	step = desc_step_emit(e, PLAN_OP_add_exact);
 	step->reg = (uint8_t)term->reg;
 	step->off = (uint32_t)term->over;
 	step->a = plan_inverse(term->over);
@@ -107,7 +99,7 @@ static int term_emit(struct emit *e, const struct desc_sum *sum, struct desc_ter
 		return desc_fail(&sum->at, spw_err(EINVAL, "a constant that is no whole number"));
 	if (term.over > 1)
 		return sum == &e->b->number ? ratio_emit(e, sum, &term) : exact_emit(e, sum, &term);
-	step = step_emit(e, term.negative ? PLAN_OP_sub : PLAN_OP_add);
+	step = desc_step_emit(e, term.negative ? PLAN_OP_sub : PLAN_OP_add);
 	step->reg = (uint8_t)term.reg;
 	step->a = term.minus;
 	step->b = term.times;
@@ -125,7 +117,7 @@ static int sum_check(const struct desc_sum *sum, enum plan_reg known)
 }
 
 /* What is subtracted comes last, since a sum is never negative. */
-static int sum_emit(struct emit *e, const struct desc_sum *sum, enum plan_reg known)
+int desc_sum_emit(struct emit *e, const struct desc_sum *sum, enum plan_reg known)
 {
 	int rc = 0;
 
@@ -145,10 +137,16 @@ static int sum_emit(struct emit *e, const struct desc_sum *sum, enum plan_reg kn
 static void test_emit(struct emit *e, const struct desc_field *field)
 {
 	struct spw_obj_step *step =
-		step_emit(e, field->guard.set ? PLAN_OP_test_in : PLAN_OP_test_is);
+		desc_step_emit(e, field->guard.set ? PLAN_OP_test_in : PLAN_OP_test_is);
 
 	step->reg = field->reg;
 	step->b = field->guard.value;
+}
+
+/* Nothing but a guard of one value, big-endian. */
+static bool field_is_guard(const struct desc_field *field)
+{
+	return field->guarded && !field->reg && !field->guard.set && !field->little;
 }
 
 /* A guard is tested with its load where nothing else needs the field. */
@@ -158,9 +156,9 @@ static void field_emit(struct emit *e, const struct desc_field *field)
 
 	if (!field->reg && !field->guarded)
 		return;
-	step = step_emit(e, field->little ? PLAN_OP_load_little
-			    : field->reg  ? PLAN_OP_load
-					  : PLAN_OP_load_is);
+	step = desc_step_emit(e, field->little ? PLAN_OP_load_little
+				 : field->reg  ? PLAN_OP_load
+					       : PLAN_OP_load_is);
 	step->off = e->pending + field->off;
 	step->shift = field->shift;
 	step->need = field->need;
@@ -171,11 +169,44 @@ static void field_emit(struct emit *e, const struct desc_field *field)
 		test_emit(e, field);
 }
 
+/* Guards that stand within 8 bytes, from field `first` on, are matched at once; the step that does
+ * it skips their own steps. Another field that is loaded between them ends the group. */
+static void guards_emit(struct emit *e, uint32_t part, uint32_t first)
+{
+	const struct desc_field *base = &e->b->field[first];
+	struct spw_obj_step match = {.off = e->pending + base->off, .op = PLAN_OP_match};
+
+	for (uint32_t i = first; i < e->b->field_cnt && e->b->field[i].part == part; i++) {
+		const struct desc_field *field = &e->b->field[i];
+		uint32_t ahead = field->off - base->off;
+
+		if (!field->reg && !field->guarded)
+			continue;
+		if (!field_is_guard(field) || ahead + field->need > 8)
+			break;
+		match.a |= UINT64_MAX >> (64 - field->bits) << (field->shift - 8 * ahead);
+		match.b |= field->guard.value << (field->shift - 8 * ahead);
+		match.need = (uint8_t)(ahead + field->need);
+		match.shift++;
+	}
+	if (match.shift > 1)
+		*desc_step_emit(e, PLAN_OP_match) = match;
+}
+
 static void fields_emit(struct emit *e, uint32_t part)
 {
-	for (uint32_t i = 0; i < e->b->field_cnt; i++)
-		if (e->b->field[i].part == part)
-			field_emit(e, &e->b->field[i]);
+	bool grouped = false;
+
+	for (uint32_t i = 0; i < e->b->field_cnt; i++) {
+		const struct desc_field *field = &e->b->field[i];
+
+		if (field->part != part || (!field->reg && !field->guarded))
+			continue;
+		if (!grouped && field_is_guard(field))
+			guards_emit(e, part, i);
+		grouped = field_is_guard(field);
+		field_emit(e, field);
+	}
 }
 
 /* Fields of a part that is not there are 0. */
@@ -183,7 +214,7 @@ static void zeros_emit(struct emit *e, uint32_t part)
 {
 	for (uint32_t i = 0; i < e->b->field_cnt; i++)
 		if (e->b->field[i].part == part && e->b->field[i].reg)
-			step_emit(e, PLAN_OP_zero)->reg = e->b->field[i].reg;
+			desc_step_emit(e, PLAN_OP_zero)->reg = e->b->field[i].reg;
 }
 
 static int part_emit(struct emit *e, uint32_t idx)
@@ -197,11 +228,11 @@ static int part_emit(struct emit *e, uint32_t idx)
 	unless_emit(e, &part->when, &jumps);
 	fields_emit(e, idx);
 	if (part->bytes.cnt) {
-		rc = sum_emit(e, &part->bytes, PLAN_REG_PART);
-		step_emit(e, PLAN_OP_skip_sum);
+		rc = desc_sum_emit(e, &part->bytes, PLAN_REG_PART);
+		desc_step_emit(e, PLAN_OP_skip_sum);
 	}
 	if (part->when.cnt && part->bits)
-		step_emit(e, PLAN_OP_skip)->off = part->bits / 8;
+		desc_step_emit(e, PLAN_OP_skip)->off = part->bits / 8;
 	else
 		e->pending += part->bits / 8;
 	jumps_land(e, &jumps);
@@ -211,13 +242,13 @@ static int part_emit(struct emit *e, uint32_t idx)
 static void items_emit(struct emit *e)
 {
 	const struct desc_items *items = &e->b->items;
-	struct spw_obj_step *step = step_emit(e, PLAN_OP_items);
+	struct spw_obj_step *step = desc_step_emit(e, PLAN_OP_items);
 
 	step->off = e->pending;
 	step->reg = e->b->field[items->count].reg;
 	step->shift = (uint8_t)items->value_bits;
 	step->a = UINT64_MAX >> (64 - items->value_bits);
-	step = step_emit(e, PLAN_OP_ids);
+	step = desc_step_emit(e, PLAN_OP_ids);
 	step->reg = e->b->field[items->field].reg;
 	step->need = (uint8_t)items->field_cnt;
 	step->off = items->id_cnt;
@@ -238,93 +269,10 @@ static int header_emit(struct emit *e)
 	if (rc == 0 && e->b->items.field_cnt)
 		items_emit(e);
 	if (rc == 0 && e->b->packet.cnt) {
-		rc = sum_emit(e, &e->b->packet, PLAN_REG_PART);
-		step_emit(e, PLAN_OP_bound);
+		rc = desc_sum_emit(e, &e->b->packet, PLAN_REG_PART);
+		desc_step_emit(e, PLAN_OP_bound);
 	}
 	return rc;
-}
-
-/* ---- the key ---- */
-
-/* A field, and nothing else. */
-static bool sum_is_plain(const struct desc_sum *sum)
-{
-	const struct desc_term *term = &sum->term[0];
-
-	return sum->cnt == 1 && term->reg >= PLAN_REG_FIELD && !term->minus && term->times == 1 &&
-	       term->over == 1;
-}
-
-/* The bits of a number that is one field, so that it wraps there; 64 of any other. */
-static uint32_t number_bits(const struct desc_build *b)
-{
-	for (uint32_t i = 0; sum_is_plain(&b->number) && i < b->field_cnt; i++)
-		if (b->field[i].reg == (uint8_t)b->number.term[0].reg)
-			return b->field[i].bits;
-	return 64;
-}
-
-/* A counter that wraps within an object would cut it; one of 48 bits does not wrap in any run. */
-static int number_emit(struct emit *e)
-{
-	struct spw_obj_plan *plan = e->plan;
-	uint64_t per = e->b->per ? e->b->per : 1;
-	uint32_t bits = number_bits(e->b);
-	bool plain = sum_is_plain(&e->b->number);
-	struct spw_obj_step *step;
-	int rc = plain ? 0 : sum_emit(e, &e->b->number, PLAN_REG_PART);
-
-	plan->number_mask = UINT64_MAX >> (64 - bits);
-	plan->key_bits = 64;
-	if (rc == 0 && bits < 64 && per > plan->number_mask)
-		rc = desc_fail(&e->b->per_at, spw_err(EINVAL,
-						      "a number of %u bits never reaches "
-						      "the next object",
-						      bits));
-	if (rc == 0 && bits < 48 && !SPW_IS_POW2(per))
-		rc = desc_fail(
-			&e->b->per_at,
-			spw_err(EINVAL,
-				"%llu does not divide 2^%u, where the number wraps and would "
-				"cut an object; a power of 2, or a wider number",
-				(unsigned long long)per, bits));
-	if (SPW_IS_POW2(per))
-		plan->key_bits = bits - spw_log2_floor64(per);
-	step = step_emit(e, PLAN_OP_key_per);
-	step->reg = plain ? (uint8_t)e->b->number.term[0].reg : PLAN_REG_ZERO;
-	step->a = per;
-	step->b = plan_inverse(per);
-	if (e->b->wrap) {
-		plan->key_bits = spw_log2_floor64(e->b->wrap);
-		step_emit(e, PLAN_OP_key_wrap)->off = plan->key_bits;
-	}
-	return rc;
-}
-
-static void label_emit(struct emit *e)
-{
-	for (uint32_t i = 0; i < e->b->label_cnt; i++) {
-		const struct desc_field *field = &e->b->field[e->b->label[i]];
-		struct spw_obj_step *step = step_emit(e, PLAN_OP_key_cat);
-
-		step->off = i ? field->bits : 0;
-		step->reg = field->reg;
-	}
-	e->plan->key_label = true;
-}
-
-static int key_emit(struct emit *e)
-{
-	const struct desc_build *b = e->b;
-
-	if (!b->number.cnt == !b->label_cnt)
-		return desc_fail(&b->at, spw_err(EINVAL, "either number or label says which object "
-							 "a frame belongs to"));
-	if (b->label_cnt && (b->per || b->wrap || e->plan->align_first))
-		return desc_fail(&b->at, spw_err(EINVAL, "per, wrap and align are of a number"));
-	if (b->label_cnt)
-		label_emit(e);
-	return b->label_cnt ? 0 : number_emit(e);
 }
 
 /* ---- the payload ---- */
@@ -341,17 +289,17 @@ static int flags_emit(struct emit *e)
 	int rc = 0;
 
 	if (e->b->size.cnt) {
-		rc = sum_emit(e, &e->b->size, PLAN_REG_PART);
-		step_emit(e, PLAN_OP_size);
+		rc = desc_sum_emit(e, &e->b->size, PLAN_REG_PART);
+		desc_step_emit(e, PLAN_OP_size);
 	}
 	if (e->b->end.cnt) {
 		unless_emit(e, &e->b->end, &end);
-		step_emit(e, PLAN_OP_end);
+		desc_step_emit(e, PLAN_OP_end);
 		jumps_land(e, &end);
 	}
 	if (e->b->info.cnt) {
 		unless_emit(e, &e->b->info, &info);
-		step_emit(e, PLAN_OP_info);
+		desc_step_emit(e, PLAN_OP_info);
 		jumps_land(e, &info);
 	}
 	return rc;
@@ -375,14 +323,14 @@ static int piece_emit(struct emit *e, uint64_t fixed)
 	int rc = 0;
 
 	if (e->b->bytes.cnt && !fixed) {
-		rc = sum_emit(e, &e->b->bytes, payload_known(e->b));
-		step_emit(e, PLAN_OP_length);
+		rc = desc_sum_emit(e, &e->b->bytes, payload_known(e->b));
+		desc_step_emit(e, PLAN_OP_length);
 	}
 	if (rc == 0)
 		rc = sum_check(place, payload_known(e->b));
 	if (rc == 0 && !alone)
-		rc = sum_emit(e, place, payload_known(e->b));
-	step = step_emit(e, PLAN_OP_piece);
+		rc = desc_sum_emit(e, place, payload_known(e->b));
+	step = desc_step_emit(e, PLAN_OP_piece);
 	step->reg = alone ? (uint8_t)last->reg : PLAN_REG_ZERO;
 	step->a = alone ? last->minus : 0;
 	step->b = alone ? last->times : 0;
@@ -398,18 +346,18 @@ static int segment_emit(struct emit *e)
 	int rc;
 
 	fields_emit(e, s->part - 1);
-	rc = sum_emit(e, &s->bytes, payload_known(e->b));
-	step_emit(e, PLAN_OP_length)->a = s->zero;
+	rc = desc_sum_emit(e, &s->bytes, payload_known(e->b));
+	desc_step_emit(e, PLAN_OP_length)->a = s->zero;
 	if (rc == 0)
-		rc = sum_emit(e, &s->place, payload_known(e->b));
+		rc = desc_sum_emit(e, &s->place, payload_known(e->b));
 	if (s->inline_data) {
-		step = step_emit(e, PLAN_OP_piece_inline);
+		step = desc_step_emit(e, PLAN_OP_piece_inline);
 		step->off = bytes;
 		step->need = 1;
 		return rc;
 	}
-	step_emit(e, PLAN_OP_piece_after)->need = 1;
-	step_emit(e, PLAN_OP_skip)->off = bytes;
+	desc_step_emit(e, PLAN_OP_piece_after)->need = 1;
+	desc_step_emit(e, PLAN_OP_skip)->off = bytes;
 	return rc;
 }
 
@@ -422,7 +370,7 @@ static void more_emit(struct emit *e, struct jumps *done)
 		unless_emit(e, &e->b->segments.more, done);
 		return;
 	}
-	step_emit(e, PLAN_OP_unless_more);
+	desc_step_emit(e, PLAN_OP_unless_more);
 	if (idx < SPW_OBJ_PLAN_STEP_MAX)
 		done->word[idx / 64] |= 1ull << (idx % 64);
 }
@@ -434,7 +382,7 @@ static int segments_emit(struct emit *e)
 	int rc = 0;
 
 	if (e->pending)
-		step_emit(e, PLAN_OP_skip)->off = e->pending;
+		desc_step_emit(e, PLAN_OP_skip)->off = e->pending;
 	e->pending = 0;
 	for (uint32_t i = 0; rc == 0 && i < s->most; i++) {
 		if (i || !s->more.cnt)
@@ -442,10 +390,10 @@ static int segments_emit(struct emit *e)
 		rc = segment_emit(e);
 	}
 	more_emit(e, &done);
-	step_emit(e, PLAN_OP_refuse);
+	desc_step_emit(e, PLAN_OP_refuse);
 	jumps_land(e, &done);
 	if (!s->inline_data)
-		step_emit(e, PLAN_OP_spread);
+		desc_step_emit(e, PLAN_OP_spread);
 	return rc;
 }
 
@@ -457,7 +405,7 @@ static int payload_emit(struct emit *e)
 	if (!b->place.cnt == !b->segments.most || (b->segments.most && b->bytes.cnt))
 		return desc_fail(&b->at, spw_err(EINVAL, "either place, with bytes or without, or "
 							 "segments say where payload belongs"));
-	step = step_emit(e, PLAN_OP_payload);
+	step = desc_step_emit(e, PLAN_OP_payload);
 	step->off = e->pending;
 	step->a = b->whole;
 	step->b = desc_sum_constant(&b->bytes);
@@ -470,12 +418,12 @@ int desc_emit(struct desc_build *b)
 	int rc = header_emit(&e);
 
 	if (rc == 0)
-		rc = key_emit(&e);
+		rc = desc_key_emit(&e);
 	if (rc == 0)
 		rc = flags_emit(&e);
 	if (rc == 0)
 		rc = payload_emit(&e);
-	step_emit(&e, PLAN_OP_done);
+	desc_step_emit(&e, PLAN_OP_done);
 	if (rc == 0 && e.plan->step_cnt > SPW_OBJ_PLAN_STEP_MAX)
 		rc = desc_fail(&b->at, spw_err(EINVAL,
 					       "the plan has %u steps; %u is the limit: "

@@ -290,6 +290,14 @@ SPW_INLINE enum spw_obj_miss value_is(const struct run *run, const struct spw_ob
 						       : SPW_OBJ_MISS_not_object;
 }
 
+/* Guards that lie together hold in nearly every frame: then none of their steps is run. */
+SPW_INLINE uint32_t guards_match(const struct run *run, const struct spw_obj_step *step)
+{
+	uint64_t w;
+
+	return field_load(run, step, &w) && (w & step->a) == step->b ? step->shift : 0;
+}
+
 /* How many steps are skipped. */
 SPW_INLINE uint32_t step_jump(const struct run *run, const struct spw_obj_step *step,
 			      const uint64_t *reg)
@@ -368,6 +376,9 @@ static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *
 		case PLAN_OP_load_little:
 			if (!value_load(run, step, reg))
 				return SPW_OBJ_MISS_cut;
+			continue;
+		case PLAN_OP_match:
+			step += guards_match(run, step);
 			continue;
 		case PLAN_OP_load_is:
 			miss = value_is(run, step);

@@ -20,6 +20,7 @@
 #define PLAN_OP_LIST(X, P)                                                              \
 	X(P, load, "reg = (w >> shift) & a, w the 8 bytes at off, big-endian")          \
 	X(P, load_is, "the same field must be b, else not_object")                      \
+	X(P, match, "skips shift steps, guards one by one, if w & a is b")              \
 	X(P, load_little, "reg = (w >> shift) & a, w the `need` bytes at off, little")  \
 	X(P, test_is, "reg must be b, else not_object")                                 \
 	X(P, test_in, "bit reg of b must be set, else not_object")                      \
