@@ -8,7 +8,7 @@
  * connect= there are; then numbers, then rules; the secret last, so that a refused text leaves none
  * in memory.
  *
- *   keys ─► struct spw_peer_conf ─► driver's open (port/peer_port.c) ─► spw_peer_conn_open
+ *   keys ─► struct spw_peer_conf ─► driver's open (port/rc_port.c) ─► spw_peer_conn_open
  *
  * Called once for each port of mode=rc, in setup, before the device is opened. Defaults that depend
  * on the pool (credits=) or on the port (mtu=) are 0 here.

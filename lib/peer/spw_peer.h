@@ -62,6 +62,7 @@
 #include "base/spw_order.h"
 #include "peer/spw_peer_conf.h"
 #include "peer/spw_peer_credit.h"
+#include "peer/spw_peer_side.h"
 #include "rdma/spw_rdma.h"
 
 /* The table above, in this order. */
@@ -73,28 +74,6 @@ enum spw_peer_state {
 	SPW_PEER_FAIL,
 	SPW_PEER_DRAIN,
 	SPW_PEER_DRAINED,
-};
-
-/* Why a connection ended; `code` of spw_peer_fail says more. */
-enum spw_peer_why {
-	SPW_PEER_WHY_QP_ERROR,  /* an error completion; code: enum ibv_wc_status, or the syndrome */
-	SPW_PEER_WHY_PROTOCOL,  /* a message without credit, a wrong immediate, a wrong length */
-	SPW_PEER_WHY_PEER_GONE, /* its TCP connection closed */
-	SPW_PEER_WHY_SILENT,    /* nothing arrived over its QP in time; code: the time in ms */
-	SPW_PEER_WHY_EXCHANGE,  /* the exchange failed half-way */
-	SPW_PEER_WHY_STOP,      /* the port stops */
-};
-
-/* The other side's parameters, checked. Written by control; valid from SPW_PEER_UP on. */
-struct spw_peer_remote {
-	uint32_t credit_cnt;  /* W of the peer: our credits at the start */
-	uint32_t slot_bytes;  /* longest message that it accepts */
-	uint64_t slot_addr;   /* op=write: its slot 0 */
-	uint32_t slot_rkey;   /* op=write */
-	uint32_t slot_stride; /* op=write: bytes from one slot to the next, >= slot_bytes */
-	uint64_t ring_addr;   /* op=write: its ring, which receives the numbers that we grant */
-	uint32_t ring_rkey;   /* op=write */
-	uint32_t ring_cnt;    /* op=write: a power of 2, >= our credit_cnt */
 };
 
 /* Memory of one peer. Owner: the caller of spw_peer_conn_peer_setup. */

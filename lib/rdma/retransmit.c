@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Reads and adds up the counters of the port that show repeated RC traffic (spw_rdma_retransmit.h).
- * lib/port/peer_port.c calls it for mode=rc of both drivers: at start for the base, and for each
+ * lib/port/rc_port.c calls it for mode=rc of both drivers: at start for the base, and for each
  * statistic, never from a burst, because each counter is a file of sysfs.
  *
  * The sum is known only if all three counters can be read: a part of it would look like a quieter

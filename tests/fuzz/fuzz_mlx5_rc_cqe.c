@@ -81,13 +81,13 @@ static void step_reset(struct run *r, uint8_t which)
 	struct mlx5_rc_peer *p = rch_peer(&r->h, peer);
 
 	if (which & 0x80)
-		mlx5_rc_break(r->h.q, p, MLX5_RC_SYN_GONE);
-	if (p->side == SPW_PEER_SIDE_BROKEN) {
-		mlx5_rc_reset(r->h.q, p);
+		port_rc_break(&r->h.q->rc, &p->rc, SPW_PEER_WHY_PEER_GONE, 0);
+	if (p->rc.side == SPW_PEER_SIDE_BROKEN) {
+		port_rc_reset(&r->h.q->rc, &p->rc);
 		r->h.qp[peer].rq_ci = r->h.qp[peer].sq_ci = 0;
 		r->h.qp[peer].db[0] = r->h.qp[peer].db[1] = spw_cpu_to_be32(0);
 	}
-	if (p->side == SPW_PEER_SIDE_DOWN && !p->out)
+	if (p->rc.side == SPW_PEER_SIDE_DOWN && !p->rc.out)
 		rch_up(&r->h, peer);
 }
 
@@ -154,7 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	memset(&r, 0, sizeof(r));
 	c.flags = data[0] % 8;
-	if (data[0] & 8 && !(c.flags & (MLX5_RC_STAMP | MLX5_RC_WRITE)))
+	if (data[0] & 8 && !(c.flags & (MLX5_RC_STAMP | PORT_RC_WRITE)))
 		c.flags |= MLX5_RC_COMPRESSED;
 	fuzz_demand(rch_open(&r.h, &c) == 0);
 	r.lent.slot_cnt = r.h.pool.slot_cnt;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/peer_port.h"
+#include "port/rc_port.h"
 #include "port/mlx5/eth/eth.h"
 #include "port/mlx5/rc/rc.h"
 

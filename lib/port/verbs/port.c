@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/peer_port.h"
+#include "port/rc_port.h"
 #include "peer/spw_peer_conf.h"
 #include "port/port.h"
 #include "port/verbs/verbs.h"

@@ -41,7 +41,7 @@ static int mlx5_rc_srq_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *ob
 {
 	struct ibv_srq_init_attr attr = {
 		.srq_context = rq,
-		.attr = {.max_wr = rq->plan.peers * rq->plan.recvs, .max_sge = 1}};
+		.attr = {.max_wr = rq->q.rc.peer_cnt * rq->plan.recvs, .max_sge = 1}};
 	struct mlx5dv_srq dv = {0};
 	struct mlx5dv_obj dv_obj = {.srq.out = &dv};
 	int rc;
@@ -51,7 +51,7 @@ static int mlx5_rc_srq_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *ob
 		return spw_err(errno,
 			       "a shared receive queue of %u entries: %s; use srq=0, or fewer "
 			       "peers (peer_max=)",
-			       rq->plan.peers * rq->plan.recvs, strerror(errno));
+			       rq->q.rc.peer_cnt * rq->plan.recvs, strerror(errno));
 	dv_obj.srq.in = obj->srq;
 	rc = mlx5dv_init_obj(&dv_obj, MLX5DV_OBJ_SRQ);
 	if (rc)
@@ -61,7 +61,7 @@ static int mlx5_rc_srq_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *ob
 		.dbrec = (spw_be32 *)dv.dbrec,
 		.cnt = dv.tail + 1,
 		.stride = dv.stride,
-		.lkey = rq->lkey,
+		.lkey = rq->q.rc.lkey,
 	};
 	return 0;
 }
@@ -76,7 +76,7 @@ static int mlx5_rc_shared_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj 
 	int rc = 0;
 
 	obj->td = ibv_alloc_td(dev->rdma.ctx, &td_attr);
-	if (rq->plan.flags & MLX5_RC_SRQ)
+	if (rq->plan.flags & PORT_RC_SRQ)
 		rc = mlx5_rc_srq_make(rq, obj);
 	rc = rc ? rc
 		: mlx5_cq_make(&dev->rdma, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt),
@@ -121,7 +121,6 @@ static struct ibv_qp *mlx5_rc_qp_create(struct mlx5_rc_queue_ctl *rq, struct mlx
 static int mlx5_rc_qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local,
 			     struct mlx5_rc_side *side)
 {
-	const struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
 	struct mlx5dv_qp dv = {0};
 	struct mlx5dv_obj dv_obj = {.qp = {.in = side->qp, .out = &dv}};
 	int rc = mlx5dv_init_obj(&dv_obj, MLX5DV_OBJ_QP);
@@ -139,14 +138,9 @@ static int mlx5_rc_qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local,
 		       .qpn = side->qp->qp_num,
 		       .bf = dv.bf.reg,
 		       .bf_bytes = side->domain ? dv.bf.size : 0},
-		.sq_limit = rq->plan.sq_limit,
-		.ring_out = peer->ring_out,
-		.ring_in = peer->ring_in,
-		.index = peer->index,
-		.slot_first = rq->slot_first + local * rq->plan.share,
-		.slot_cnt = rq->plan.share,
-		.credits = peer->credit_cnt,
+		.rc = port_rc_peer_conf_of(&rq->q.rc, local, dv.sq.wqe_cnt, dv.rq.wqe_cnt),
 	};
+	side->mem.rc.sq_limit = rq->plan.sq_limit;
 	return 0;
 }
 
@@ -154,7 +148,7 @@ static int mlx5_rc_qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local,
  * exist. */
 static int mlx5_rc_qp_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj, uint32_t local)
 {
-	struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
+	struct spw_peer *peer = port_rc_conn_peer(&rq->q.rc, local);
 	struct mlx5_rc_side *side = &obj->side[local];
 	struct ibv_parent_domain_init_attr pd_attr = {.pd = peer->pd, .td = obj->td};
 
@@ -176,9 +170,9 @@ int mlx5_rc_obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
 {
 	struct mlx5_rc_obj *obj = calloc(1, sizeof(*obj));
 	int rc = obj ? mlx5_rc_shared_make(rq, obj)
-		     : spw_err(ENOMEM, "no memory for the objects of queue %u", rq->index);
+		     : spw_err(ENOMEM, "no memory for the objects of queue %u", rq->q.rc.index);
 
-	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
+	for (uint32_t i = 0; i < rq->q.rc.peer_cnt && !rc; i++)
 		rc = mlx5_rc_qp_make(rq, obj, i);
 	if (rc) {
 		mlx5_rc_obj_free(rq, obj);
@@ -190,7 +184,7 @@ int mlx5_rc_obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
 
 void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
-	for (uint32_t i = 0; obj && i < rq->plan.peers; i++) {
+	for (uint32_t i = 0; obj && i < rq->q.rc.peer_cnt; i++) {
 		if (obj->side[i].qp)
 			mlx5_rc_check_free(ibv_destroy_qp(obj->side[i].qp), "a queue pair");
 		if (obj->side[i].domain)
@@ -222,31 +216,26 @@ int mlx5_rc_lay(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 		.cq = obj->cqmem,
 		.tx_cq = obj->tx_cqmem,
 		.srq = obj->srqmem,
-		.pool = rq->pool,
-		.flags = rq->plan.flags,
-		.peer_cnt = rq->plan.peers,
-		.index_cnt = rq->port->peers.conf.peer_max,
-		.index = rq->index,
-		.port = rq->port->peers.base.index,
+		.rc = {.pool = rq->q.rc.pool,
+		       .flags = rq->plan.flags,
+		       .peer_cnt = rq->q.rc.peer_cnt,
+		       .index_cnt = rq->port->peers.conf.peer_max,
+		       .index = rq->q.rc.index,
+		       .port = rq->port->peers.base.index},
 	};
 	struct mlx5_rc_queue was = rq->q;
 	int rc = mlx5_rc_queue_init(&rq->q, &qc);
 
-	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
+	for (uint32_t i = 0; i < qc.rc.peer_cnt && !rc; i++)
 		rc = mlx5_rc_attach(&rq->q, i, &obj->side[i].mem);
 	if (rc) {
 		mlx5_rc_queue_fini(&rq->q);
 		rq->q = was;
 		return rc;
 	}
-	rq->q.stat = was.stat;
-	memcpy(rq->q.syndrome, was.syndrome, sizeof(was.syndrome));
-	rq->q.control_rx = was.control_rx;
-	rq->q.control_tx = was.control_tx;
-	rq->q.lent_cnt = was.lent_cnt;
 	mlx5_rc_queue_fini(&was);
 	rq->obj = obj;
-	for (uint32_t i = 0; i < rq->plan.peers; i++)
-		mlx5_rc_conn_peer(rq, i)->qp = obj->side[i].qp;
+	for (uint32_t i = 0; i < qc.rc.peer_cnt; i++)
+		port_rc_conn_peer(&rq->q.rc, i)->qp = obj->side[i].qp;
 	return 0;
 }

@@ -3,26 +3,25 @@
  *
  * RoCE v2 RC on mlx5 (mode=rc), the control side. Per queue: a receive CQ, a send CQ, with srq=1 a
  * shared receive queue, and a doorbell register; per peer a QP. lib/peer brings the QPs up and says
- * whose turn it is; queue.h is the data path over their memory.
+ * whose turn it is; port/rc_turn.c takes the turns; queue.h is the data path over the objects'
+ * memory.
  *
- *   port.c     driver calls: open, set up, start, stop      obj.c      objects of a queue
- *   turn.c     the owner's turns (events), drain at stop    recover.c  a CQ or SRQ that failed
+ *   port.c     open, set up, close      obj.c      objects of a queue
+ *                                       recover.c  a CQ or SRQ that failed
  */
 #ifndef SPW_PORT_MLX5_RC_H
 #define SPW_PORT_MLX5_RC_H
 
 #include "port/mlx5/dev.h"
 #include "port/mlx5/rc/queue.h"
-#include "port/peer_port.h"
+#include "port/rc_port.h"
 
 struct mlx5_rc_port;
 
 /* Sizes of the objects of a queue. */
 struct mlx5_rc_plan {
 	unsigned flags; /* enum mlx5_rc_flag */
-	uint32_t peers; /* of this queue: its index, its index + queue_cnt, ... */
-	uint32_t share; /* slots of each */
-	uint32_t recvs; /* of each */
+	uint32_t recvs; /* of each peer */
 	uint32_t cq_cnt, tx_cq_cnt, sq_limit;
 };
 
@@ -41,25 +40,16 @@ struct mlx5_rc_obj {
 	struct ibv_srq *srq;
 	struct mlx5_cqmem cqmem, tx_cqmem;
 	struct mlx5_rqmem srqmem;
-	struct mlx5_rc_side side[MLX5_RC_PEER_MAX]; /* by peer of the queue */
+	struct mlx5_rc_side side[PORT_RC_PEER_MAX]; /* by peer of the queue */
 };
-
-/* Who owns the slots of a queue's peers. */
-enum mlx5_rc_slots_at { SLOTS_IN_POOL, SLOTS_TAKEN, SLOTS_IN_QUEUE };
 
 struct mlx5_rc_queue_ctl {
 	struct mlx5_rc_queue q;
-	enum mlx5_rc_slots_at slots_at;
 	struct mlx5_rc_port *port;
-	struct spw_pool *pool;
-	uint32_t slot_first; /* of the pool, for the peers */
 	struct mlx5_rc_plan plan;
-	uint16_t index;
-	uint32_t lkey; /* op=send: of the pool; may change */
 	struct mlx5_rc_obj *obj;
 	uint32_t failed_cnt;     /* failures of CQs and SRQs; written by control [M5] */
 	uint32_t failed_handled; /* failures that the owner handled */
-	bool failed;             /* the objects must be re-created */
 	bool failed_reported;    /* QUEUE_ERROR was delivered */
 	uint32_t tries;
 	uint64_t failed_tsc;
@@ -76,12 +66,6 @@ SPW_INLINE struct mlx5_rc_port *mlx5_rc_of(struct spw_port *port)
 	return spw_container_of(port, struct mlx5_rc_port, peers.base);
 }
 
-SPW_INLINE struct spw_peer *mlx5_rc_conn_peer(const struct mlx5_rc_queue_ctl *rq, uint32_t local)
-{
-	return spw_peer_conn_peer(rq->port->peers.conn,
-				  rq->index + local * rq->port->peers.base.queue_cnt);
-}
-
 /* rc/port.c: chosen by mode=rc. */
 extern const struct spw_port_driver port_mlx5_rc_driver;
 extern const struct spw_port_keys mlx5_rc_keys;
@@ -94,8 +78,8 @@ extern const struct spw_port_keys mlx5_rc_keys;
  * Thread: setup; owner during recovery.
  * Errors: errno of the device, with a text; nothing is left. */
 int mlx5_rc_obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out);
-/* Purpose: destroys the QPs, so that the NIC no longer uses the queue's slots. The rings stay
- * mapped. NULL is fine. Thread: setup; owner during recovery. */
+/* Purpose: destroys the QPs, so that the NIC no longer uses the queue's slots. The rings of the CQs
+ * and the SRQ stay mapped. NULL is fine. Thread: setup; owner during recovery. */
 void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
 /* Purpose: destroys all objects, the rings included. NULL is fine. Thread: as mlx5_rc_obj_make. */
 void mlx5_rc_obj_free(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
@@ -105,25 +89,11 @@ void mlx5_rc_obj_free(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
  * was, and obj the caller's. Thread: setup; owner during recovery. Errors: -ENOMEM, -EINVAL. */
 int mlx5_rc_lay(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
 
-/* ---- rc/turn.c: the owner's turns in the states of a peer ---- */
+/* ---- rc/recover.c: a queue whose CQ failed ---- */
 
 /* spw_port_queue.events. */
 uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt);
-
-/* ---- rc/recover.c: a queue whose CQ failed ---- */
-
 /* spw_peer_dev.async. */
 void mlx5_rc_async(void *arg, const struct ibv_async_event *event);
-/* Purpose: if a CQ or the SRQ failed, breaks every peer of the queue. Thread: owner.
- * Order: [M6 acquire, pairs with M5]. */
-void mlx5_rc_check_failed(struct mlx5_rc_queue_ctl *rq);
-/* Purpose: once all peers are quiet, re-creates all objects of the queue.
- * Returns: events written, 0 .. 1.
- * Thread: owner. */
-uint16_t mlx5_rc_recover(struct mlx5_rc_queue_ctl *rq, struct spw_port_event *event);
-
-/* Purpose: after spw_peer_conn_stop: takes the flush of all QPs, for at most 200 ms, and counts the
- * messages that nobody polled as flushed. Thread: setup. */
-void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/spw_err.h"
 #include "port/mlx5/rc/rc.h"
+#include "port/rc_inline.h"
 
 #define TRIES_MAX 100u /* then the device is reported as gone */
 
@@ -40,39 +41,40 @@ void mlx5_rc_async(void *arg, const struct ibv_async_event *event)
 	}
 }
 
-void mlx5_rc_check_failed(struct mlx5_rc_queue_ctl *rq)
+/* If a CQ or the SRQ failed, breaks every peer of the queue. */
+static void mlx5_rc_check_failed(struct mlx5_rc_queue_ctl *rq)
 {
 	uint32_t failures = spw_thr_load_acq(&rq->failed_cnt); /* [M6 acquire, pairs with M5] */
 
 	if (failures == rq->failed_handled)
 		return;
 	rq->failed_handled = failures;
-	if (!rq->failed)
+	if (!rq->q.rc.failed)
 		rq->failed_tsc = spw_tsc_now();
-	rq->failed = true;
-	for (uint32_t i = 0; i < rq->plan.peers; i++)
-		mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_BAD_CQE);
+	rq->q.rc.failed = true;
+	for (uint32_t i = 0; i < rq->q.rc.peer_cnt; i++)
+		port_rc_break(&rq->q.rc, port_rc_peer_at(&rq->q.rc, i), SPW_PEER_WHY_QP_ERROR, 0);
 }
 
 /* A peer that control drains: its send completions are lost with the CQ, so the slots of its send
  * ring return without them. Idempotent. */
 static void mlx5_rc_peer_quiesce(struct mlx5_rc_queue_ctl *rq, uint32_t local)
 {
-	struct mlx5_rc_peer *p = &rq->q.peer[local];
+	struct port_rc_peer *p = port_rc_peer_at(&rq->q.rc, local);
 
-	if (spw_peer_state(mlx5_rc_conn_peer(rq, local)) != SPW_PEER_DRAIN)
+	if (spw_peer_state(port_rc_conn_peer(&rq->q.rc, local)) != SPW_PEER_DRAIN)
 		return;
-	mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
-	mlx5_rc_tx_lost(&rq->q, p, p->sq_pi);
+	port_rc_break(&rq->q.rc, p, SPW_PEER_WHY_PEER_GONE, 0);
+	port_rc_tx_lost(&rq->q.rc, p, p->sq_pi);
 }
 
 /* True if the NIC no longer touches memory of this peer (its QP is in ERR, RESET or INIT) and no
  * slot of it is lent or in TX. */
 static bool mlx5_rc_peer_is_quiet(const struct mlx5_rc_queue_ctl *rq, uint32_t local)
 {
-	const struct mlx5_rc_peer *p = &rq->q.peer[local];
+	const struct port_rc_peer *p = port_rc_peer_at(&rq->q.rc, local);
 
-	switch (spw_peer_state(mlx5_rc_conn_peer(rq, local))) {
+	switch (spw_peer_state(port_rc_conn_peer(&rq->q.rc, local))) {
 	case SPW_PEER_DOWN:
 	case SPW_PEER_POST:
 		return p->side == SPW_PEER_SIDE_DOWN;
@@ -86,13 +88,13 @@ static bool mlx5_rc_peer_is_quiet(const struct mlx5_rc_queue_ctl *rq, uint32_t l
 
 static void mlx5_rc_peers_quiesce(struct mlx5_rc_queue_ctl *rq)
 {
-	for (uint32_t i = 0; i < rq->plan.peers; i++)
+	for (uint32_t i = 0; i < rq->q.rc.peer_cnt; i++)
 		mlx5_rc_peer_quiesce(rq, i);
 }
 
 static bool mlx5_rc_peers_are_quiet(const struct mlx5_rc_queue_ctl *rq)
 {
-	for (uint32_t i = 0; i < rq->plan.peers; i++)
+	for (uint32_t i = 0; i < rq->q.rc.peer_cnt; i++)
 		if (!mlx5_rc_peer_is_quiet(rq, i))
 			return false;
 	return true;
@@ -109,10 +111,10 @@ static int mlx5_rc_recreate(struct mlx5_rc_queue_ctl *rq)
 		mlx5_rc_obj_free(rq, obj);
 		return rc;
 	}
-	if (rq->plan.flags & MLX5_RC_SRQ)
-		mlx5_rc_post_shared(&rq->q);
-	for (uint32_t i = 0; i < rq->plan.peers; i++) {
-		struct spw_peer *peer = mlx5_rc_conn_peer(rq, i);
+	if (rq->plan.flags & PORT_RC_SRQ)
+		mlx5_rc_settle(&rq->q.rc);
+	for (uint32_t i = 0; i < rq->q.rc.peer_cnt; i++) {
+		struct spw_peer *peer = port_rc_conn_peer(&rq->q.rc, i);
 
 		if (spw_peer_state(peer) == SPW_PEER_DRAIN)
 			spw_peer_drained(rq->port->peers.conn, peer);
@@ -143,7 +145,8 @@ static uint16_t mlx5_rc_recover_report(struct mlx5_rc_queue_ctl *rq, enum spw_po
 {
 	uint64_t outage = spw_tsc_to_ns(&rq->port->dev.rdma.tsc, spw_tsc_now() - rq->failed_tsc);
 
-	*event = (struct spw_port_event){.kind = kind, .queue = rq->index, .outage_ns = outage};
+	*event =
+		(struct spw_port_event){.kind = kind, .queue = rq->q.rc.index, .outage_ns = outage};
 	if (kind == SPW_PORT_EVENT_QUEUE_BACK)
 		snprintf(event->text, sizeof(event->text), "its queues are back after %llu us",
 			 (unsigned long long)outage / 1000);
@@ -154,7 +157,9 @@ static uint16_t mlx5_rc_recover_report(struct mlx5_rc_queue_ctl *rq, enum spw_po
 	return 1;
 }
 
-uint16_t mlx5_rc_recover(struct mlx5_rc_queue_ctl *rq, struct spw_port_event *event)
+/* Once all peers are quiet, re-creates all objects of the queue. Returns: events written, 0 .. 1.
+ */
+static uint16_t mlx5_rc_recover(struct mlx5_rc_queue_ctl *rq, struct spw_port_event *event)
 {
 	int rc;
 
@@ -169,12 +174,25 @@ uint16_t mlx5_rc_recover(struct mlx5_rc_queue_ctl *rq, struct spw_port_event *ev
 		return 0;
 	rc = mlx5_rc_recreate_locked(rq);
 	if (rc == 0) {
-		rq->failed = rq->failed_reported = false;
+		rq->q.rc.failed = rq->failed_reported = false;
 		rq->tries = 0;
-		spw_thr_count(&rq->q.stat.err[SPW_PORT_ERR_queue_reset], 1);
+		port_rc_count_err(&rq->q.rc, SPW_PORT_ERR_queue_reset, 1);
 		return mlx5_rc_recover_report(rq, SPW_PORT_EVENT_QUEUE_BACK, event);
 	}
 	if (rc != -EAGAIN && ++rq->tries > TRIES_MAX)
 		return mlx5_rc_recover_report(rq, SPW_PORT_EVENT_DEVICE_GONE, event);
 	return 0;
+}
+
+/* A queue whose CQ failed recovers as a whole; its peers' turns wait meanwhile. */
+uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
+{
+	struct mlx5_rc_queue_ctl *rq =
+		spw_container_of((struct mlx5_rc_queue *)vq, struct mlx5_rc_queue_ctl, q);
+	uint16_t n = 0;
+
+	mlx5_rc_check_failed(rq);
+	if (rq->q.rc.failed && cnt)
+		n = mlx5_rc_recover(rq, event);
+	return (uint16_t)(n + port_rc_events(vq, event + n, (uint16_t)(cnt - n)));
 }

@@ -32,7 +32,7 @@ struct burst {
 
 SPW_INLINE uint8_t *mlx5_rc_rq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
 {
-	return p->wqe + ((size_t)(pos & p->rq_mask) << p->rq_shift);
+	return p->wqe + ((size_t)(pos & p->rc.rq_mask) << p->rq_shift);
 }
 
 /* Only the address of a WQE changes; lkey and byte count were set when it was posted first. The
@@ -40,31 +40,35 @@ SPW_INLINE uint8_t *mlx5_rc_rq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
 SPW_INLINE void mlx5_rc_rq_refill(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 				  const unsigned flags)
 {
-	if (flags & MLX5_RC_WRITE) { /* nothing to fill in */
-		p->rq_pi = p->rq_ci + p->rq_mask + 1;
+	struct port_rc_peer *rc = &p->rc;
+
+	if (flags & PORT_RC_WRITE) { /* nothing to fill in */
+		rc->rq_pi = rc->rq_ci + rc->rq_mask + 1;
 		return;
 	}
-	while (p->own.cnt) {
-		uint32_t slot = p->own.slot[--p->own.cnt];
+	while (rc->own.cnt) {
+		uint32_t slot = rc->own.slot[--rc->own.cnt];
 
-		p->slot_of[p->rq_pi & p->rq_mask] = slot;
-		spw_prm_wqe_data_set_addr(mlx5_rc_rq_wqe(p, p->rq_pi++),
-					  (uintptr_t)spw_pool_slot_addr(q->pool, slot));
+		rc->slot_of[rc->rq_pi & rc->rq_mask] = slot;
+		spw_prm_wqe_data_set_addr(mlx5_rc_rq_wqe(p, rc->rq_pi++),
+					  (uintptr_t)spw_pool_slot_addr(q->rc.pool, slot));
 	}
 }
 
 SPW_INLINE void mlx5_rc_srq_refill(struct mlx5_rc_queue *q, const unsigned flags)
 {
-	while (q->srq_free > 1 && (flags & MLX5_RC_WRITE || q->stack.cnt)) {
+	struct port_rc_stack *stack = &q->rc.stack;
+
+	while (q->rc.srq_posted < q->srq_mask && (flags & PORT_RC_WRITE || stack->cnt)) {
 		uint32_t idx = q->srq_head,
-			 slot = flags & MLX5_RC_WRITE ? 0 : q->stack.slot[--q->stack.cnt];
+			 slot = flags & PORT_RC_WRITE ? 0 : stack->slot[--stack->cnt];
 
 		q->srq_slot[idx] = slot;
-		if (!(flags & MLX5_RC_WRITE))
+		if (!(flags & PORT_RC_WRITE))
 			spw_prm_wqe_data_set_addr(mlx5_rc_srq_wqe(q, idx) + 16,
-						  (uintptr_t)spw_pool_slot_addr(q->pool, slot));
+						  (uintptr_t)spw_pool_slot_addr(q->rc.pool, slot));
 		q->srq_head = q->srq_next[idx];
-		q->srq_free--;
+		q->rc.srq_posted++;
 		q->srq_pi++;
 	}
 }
@@ -73,84 +77,46 @@ SPW_INLINE void mlx5_rc_srq_refill(struct mlx5_rc_queue *q, const unsigned flags
  * not find the CQ full. One M7 serves all peers of the queue. */
 SPW_INLINE void mlx5_rc_refill(struct mlx5_rc_queue *q, const unsigned flags)
 {
-	if (flags & MLX5_RC_SRQ)
+	const uint32_t peers = flags & PORT_RC_SRQ ? 0 : q->rc.todo_cnt;
+
+	if (flags & PORT_RC_SRQ)
 		mlx5_rc_srq_refill(q, flags);
-	for (uint32_t i = 0; !(flags & MLX5_RC_SRQ) && i < q->todo_cnt; i++)
-		if (spw_likely(mlx5_rc_is_live(q->todo[i])))
-			mlx5_rc_rq_refill(q, q->todo[i], flags);
+	for (uint32_t i = 0; i < peers; i++)
+		if (spw_likely(port_rc_is_live(q->rc.todo[i])))
+			mlx5_rc_rq_refill(q, mlx5_rc_peer_of(q->rc.todo[i]), flags);
 	spw_dma_to_device(); /* [M2] */
 	mlx5_cq_record_put(q->cq_db, q->cq_ci);
 	spw_dma_to_device(); /* [M7] */
-	if (flags & MLX5_RC_SRQ)
+	if (flags & PORT_RC_SRQ)
 		mlx5_wq_record_put(q->srq_db, q->srq_pi);
-	for (uint32_t i = 0; !(flags & MLX5_RC_SRQ) && i < q->todo_cnt; i++)
-		if (spw_likely(mlx5_rc_is_live(q->todo[i])))
-			mlx5_wq_record_put(q->todo[i]->rq_db, q->todo[i]->rq_pi);
+	for (uint32_t i = 0; i < peers; i++)
+		if (spw_likely(port_rc_is_live(q->rc.todo[i])))
+			mlx5_wq_record_put(mlx5_rc_peer_of(q->rc.todo[i])->rq_db,
+					   q->rc.todo[i]->rq_pi);
 }
 
-/* A peer stays on the list only if credits are due and its send ring is full. */
 SPW_INLINE void mlx5_rc_settle_body(struct mlx5_rc_queue *q, const unsigned flags)
 {
-	uint32_t kept = 0;
-
 	mlx5_rc_refill(q, flags);
-	for (uint32_t i = 0; i < q->todo_cnt; i++) {
-		struct mlx5_rc_peer *p = q->todo[i];
-		bool due = p->side == SPW_PEER_SIDE_UP && spw_peer_rx_credit_due(&p->rx);
-
-		if (spw_unlikely(p->wait_ci != p->wait_pi))
-			mlx5_rc_send_waiting(q, p);
-		if (due && mlx5_rc_can_grant(p)) {
-			mlx5_rc_grant(q, p);
-			due = false;
-		}
-		p->todo = due;
-		q->todo[kept] = p;
-		kept += due;
-	}
-	q->todo_cnt = kept;
+	port_rc_serve(&q->rc, mlx5_rc_send_waiting, mlx5_rc_grant);
 }
 
-void mlx5_rc_settle(struct mlx5_rc_queue *q)
+void mlx5_rc_settle(struct port_rc_queue *rc)
 {
-	mlx5_rc_settle_body(q, q->flags);
+	mlx5_rc_settle_body(mlx5_rc_queue_of(rc), rc->flags);
 }
 
 /* ---- one CQE ---- */
-
-/* SEND: a receive without a message: its slot is posted again, and makes no credit. */
-static void mlx5_rc_rx_unused(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t slot)
-{
-	if (!(q->flags & MLX5_RC_WRITE))
-		p->stack->slot[p->stack->cnt++] = slot;
-}
-
-/* The peer broke the protocol; its message is dropped. */
-static SPW_COLD void mlx5_rc_rx_protocol(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
-{
-	mlx5_rc_count_err(q, SPW_PORT_ERR_protocol, 1);
-	mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
-}
 
 /* Must not happen: a CQE of an unknown QP, or of a receive that was not posted. A shared receive
  * that it consumed is posted again. */
 static SPW_COLD void mlx5_rc_rx_bad_cqe(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 					uint32_t idx)
 {
-	mlx5_rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
-	spw_thr_count(&q->syndrome[0], 1);
-	if (q->flags & MLX5_RC_SRQ && mlx5_rc_srq_is_posted(q, idx))
-		mlx5_rc_rx_unused(q, &q->peer[q->peer_cnt], mlx5_rc_srq_take(q, idx));
-	mlx5_rc_break(q, p, MLX5_RC_SYN_BAD_CQE);
-}
-
-/* A grant: the immediate is the count of all credits since the start. */
-static void mlx5_rc_rx_control(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t count)
-{
-	spw_thr_count(&q->control_rx, 1);
-	if (spw_unlikely(p->side != SPW_PEER_SIDE_BROKEN &&
-			 !spw_peer_tx_credit_take(&p->tx, count)))
-		mlx5_rc_rx_protocol(q, p);
+	port_rc_count_cqe_error(&q->rc, 0);
+	if (q->rc.flags & PORT_RC_SRQ && mlx5_rc_srq_is_posted(q, idx))
+		port_rc_rx_unused(&q->rc, &p->rc, mlx5_rc_srq_take(q, idx));
+	port_rc_break(&q->rc, &p->rc, SPW_PEER_WHY_QP_ERROR, 0);
 }
 
 /* SEND: a control message, a message without credit, or one that does not fit. The slot is posted
@@ -160,17 +126,17 @@ static SPW_COLD void mlx5_rc_rx_send_odd(struct mlx5_rc_queue *q, struct mlx5_rc
 {
 	uint32_t op = spw_prm_cqe64_get_opcode(cqe);
 
-	mlx5_rc_rx_unused(q, p, slot);
+	port_rc_rx_unused(&q->rc, &p->rc, slot);
 	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0) {
-		mlx5_rc_rx_control(q, p, spw_prm_cqe64_get_imm_inval_pkey(cqe));
+		port_rc_rx_control(&q->rc, &p->rc, spw_prm_cqe64_get_imm_inval_pkey(cqe));
 		return;
 	}
-	if (op == SPW_PRM_CQE_RESP_WR_IMM || len == 0 || !spw_peer_rx_credit_take(&p->rx)) {
-		mlx5_rc_rx_protocol(q, p);
+	if (op == SPW_PRM_CQE_RESP_WR_IMM || len == 0 || !spw_peer_rx_credit_take(&p->rc.rx)) {
+		port_rc_breach(&q->rc, &p->rc);
 		return;
 	}
-	mlx5_rc_count_drop(q, SPW_PORT_DROP_too_long, 1);
-	p->rx.returned++;
+	port_rc_count_drop(&q->rc, SPW_PORT_DROP_too_long, 1);
+	p->rc.rx.returned++;
 }
 
 /* Fills the next descriptor. Only a SEND has an immediate of the user's. */
@@ -178,15 +144,14 @@ SPW_INLINE void mlx5_rc_rx_emit(struct mlx5_rc_queue *q, struct burst *r, struct
 				const uint8_t *cqe, uint32_t slot, uint32_t len,
 				const unsigned flags)
 {
-	bool imm = !(flags & MLX5_RC_WRITE) &&
+	bool imm = !(flags & PORT_RC_WRITE) &&
 		   cqe[MLX5_CQE_OP_OWN] >> 4 == SPW_PRM_CQE_RESP_SEND_IMM;
 	uint64_t stamp = flags & MLX5_RC_STAMP ? spw_prm_cqe64_get_timestamp(cqe) : 0;
 	uint64_t bits = SPW_DESC_MSG | (imm ? SPW_DESC_IMM : 0) |
 			(flags & MLX5_RC_STAMP ? SPW_DESC_NIC_STAMP : 0);
 
-	p->out++;
 	mlx5_desc_put(r->desc++, stamp, slot, len, imm ? spw_prm_cqe64_get_imm_inval_pkey(cqe) : 0,
-		      p->index | bits << 32, q->desc_tail);
+		      p->rc.index | bits << 32, q->rc.desc_tail);
 	r->bytes += len;
 }
 
@@ -196,64 +161,41 @@ SPW_INLINE void mlx5_rc_rx_send(struct mlx5_rc_queue *q, struct burst *r, struct
 {
 	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
 
-	if (spw_unlikely(op == SPW_PRM_CQE_RESP_WR_IMM || !spw_in_1_to(len, q->room_bytes) ||
-			 p->rx.received == p->rx.advertised)) {
+	if (spw_unlikely(op == SPW_PRM_CQE_RESP_WR_IMM ||
+			 !port_rc_rx_sent(&q->rc, &p->rc, slot, len, flags)))
 		mlx5_rc_rx_send_odd(q, p, cqe, slot, len);
-		return;
-	}
-	p->rx.received++;
-	if (flags & MLX5_RC_SRQ)
-		q->owner[slot] = (uint16_t)(p - q->peer);
-	mlx5_rc_rx_emit(q, r, p, cqe, slot, len, flags);
+	else
+		mlx5_rc_rx_emit(q, r, p, cqe, slot, len, flags);
 }
 
 SPW_INLINE void mlx5_rc_rx_write(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
 				 const uint8_t *cqe, uint32_t len, const unsigned flags)
 {
 	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
-	uint32_t imm = spw_prm_cqe64_get_imm_inval_pkey(cqe), slot = p->slot_first + imm;
+	uint32_t imm = spw_prm_cqe64_get_imm_inval_pkey(cqe), slot;
 
-	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0) {
-		mlx5_rc_rx_control(q, p, imm);
-		return;
-	}
-	if (spw_unlikely(op != SPW_PRM_CQE_RESP_WR_IMM || !spw_in_1_to(len, q->room_bytes) ||
-			 imm >= p->slot_cnt || q->slot_state[slot] != MLX5_RC_GRANTED ||
-			 !spw_peer_rx_credit_take(&p->rx))) {
-		mlx5_rc_rx_protocol(q, p);
-		return;
-	}
-	q->slot_state[slot] = MLX5_RC_LENT;
-	mlx5_rc_rx_emit(q, r, p, cqe, slot, len, flags);
-}
-
-/* The peer of a CQE; the nobody peer if it is of no QP of this queue. */
-SPW_INLINE struct mlx5_rc_peer *mlx5_rc_rx_peer(const struct mlx5_rc_queue *q, const uint8_t *cqe)
-{
-	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, mlx5_rc_cqe_qpn(cqe));
-
-	return spw_likely(p->qpn == mlx5_rc_cqe_qpn(cqe)) ? p : &q->peer[q->peer_cnt];
+	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0)
+		port_rc_rx_control(&q->rc, &p->rc, imm);
+	else if (spw_unlikely(op != SPW_PRM_CQE_RESP_WR_IMM ||
+			      !port_rc_rx_written(&q->rc, &p->rc, imm, len, &slot)))
+		port_rc_breach(&q->rc, &p->rc);
+	else
+		mlx5_rc_rx_emit(q, r, p, cqe, slot, len, flags);
 }
 
 /* One completion of len bytes; idx is the receive WQE, used with an SRQ only. */
 SPW_INLINE void mlx5_rc_rx_one(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
 			       const uint8_t *cqe, uint32_t idx, uint32_t len, const unsigned flags)
 {
-	bool posted = flags & MLX5_RC_SRQ ? mlx5_rc_srq_is_posted(q, idx) && p->qpn != UINT32_MAX
-					  : p->rq_ci != p->rq_pi;
 	uint32_t slot;
 
-	if (spw_unlikely(!posted)) {
+	if (spw_unlikely(!mlx5_rc_rx_is_posted(q, p, idx, flags))) {
 		mlx5_rc_rx_bad_cqe(q, p, idx);
 		return;
 	}
-	if (flags & MLX5_RC_SRQ)
-		slot = mlx5_rc_srq_take(q, idx);
-	else
-		slot = flags & MLX5_RC_WRITE ? 0 : p->slot_of[p->rq_ci & p->rq_mask];
-	p->rq_ci += !(flags & MLX5_RC_SRQ);
-	mlx5_rc_enlist(q, p);
-	if (flags & MLX5_RC_WRITE)
+	slot = mlx5_rc_rx_take(q, p, idx, flags);
+	port_rc_enlist(&q->rc, &p->rc);
+	if (flags & PORT_RC_WRITE)
 		mlx5_rc_rx_write(q, r, p, cqe, len, flags);
 	else
 		mlx5_rc_rx_send(q, r, p, cqe, slot, len, flags);
@@ -286,9 +228,9 @@ SPW_INLINE uint16_t mlx5_rc_rx_idle(struct mlx5_rc_queue *q, const unsigned flag
 
 	if (spw_unlikely(odd))
 		mlx5_rc_rx_odd(q);
-	if (q->in_tx_cnt)
-		mlx5_rc_reap(q);
-	if (spw_unlikely(odd || q->todo_cnt))
+	if (q->rc.in_tx_cnt)
+		mlx5_rc_reap(&q->rc);
+	if (spw_unlikely(odd || q->rc.todo_cnt))
 		mlx5_rc_settle_body(q, flags);
 	return 0;
 }
@@ -304,7 +246,7 @@ SPW_INLINE uint32_t mlx5_rc_rx_plain(struct mlx5_rc_queue *q, struct burst *r, u
 		return 0;
 	spw_dma_from_device(); /* [M1] */
 	for (uint32_t i = 0; i < n; i++, cqe += MLX5_CQE_BYTES)
-		mlx5_rc_rx_one(q, r, mlx5_rc_rx_peer(q, cqe), cqe,
+		mlx5_rc_rx_one(q, r, mlx5_rc_cqe_peer(q, cqe), cqe,
 			       spw_prm_cqe64_get_wqe_counter(cqe), spw_prm_cqe64_get_byte_cnt(cqe),
 			       flags);
 	q->cq_ci += n;
@@ -339,7 +281,7 @@ SPW_INLINE uint32_t mlx5_rc_rx_minis(struct mlx5_rc_queue *q, struct burst *r, u
 				     const unsigned flags)
 {
 	struct mlx5_rc_session *s = &q->session;
-	struct mlx5_rc_peer *p = mlx5_rc_rx_peer(q, s->title);
+	struct mlx5_rc_peer *p = mlx5_rc_cqe_peer(q, s->title);
 	uint32_t n = SPW_MIN(cnt, s->left), ci = q->cq_ci, idx = s->idx, wqe = s->wqe;
 
 	for (uint32_t i = 0; i < n; i++, ci++) {
@@ -379,9 +321,9 @@ SPW_INLINE uint16_t mlx5_rc_rx_body(struct mlx5_rc_queue *q, struct spw_desc *de
 		return mlx5_rc_rx_idle(q, flags);
 	mlx5_rc_settle_body(q, flags);
 	lent = (uint32_t)(r.desc - desc);
-	q->lent_cnt += lent;
-	spw_thr_count(&q->stat.rx_frames, lent);
-	spw_thr_count(&q->stat.rx_bytes, r.bytes);
+	q->rc.lent_cnt += lent;
+	spw_thr_count(&q->rc.stat.rx_frames, lent);
+	spw_thr_count(&q->rc.stat.rx_bytes, r.bytes);
 	return (uint16_t)lent;
 }
 
@@ -390,14 +332,14 @@ SPW_INLINE uint16_t mlx5_rc_rx_body(struct mlx5_rc_queue *q, struct spw_desc *de
 #define RX_VARIANTS(X)                                           \
 	X(send, 0)                                               \
 	X(send_stamp, MLX5_RC_STAMP)                             \
-	X(send_srq, MLX5_RC_SRQ)                                 \
-	X(send_srq_stamp, MLX5_RC_SRQ | MLX5_RC_STAMP)           \
+	X(send_srq, PORT_RC_SRQ)                                 \
+	X(send_srq_stamp, PORT_RC_SRQ | MLX5_RC_STAMP)           \
 	X(send_compressed, MLX5_RC_COMPRESSED)                   \
-	X(send_srq_compressed, MLX5_RC_SRQ | MLX5_RC_COMPRESSED) \
-	X(write, MLX5_RC_WRITE)                                  \
-	X(write_stamp, MLX5_RC_WRITE | MLX5_RC_STAMP)            \
-	X(write_srq, MLX5_RC_WRITE | MLX5_RC_SRQ)                \
-	X(write_srq_stamp, MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP)
+	X(send_srq_compressed, PORT_RC_SRQ | MLX5_RC_COMPRESSED) \
+	X(write, PORT_RC_WRITE)                                  \
+	X(write_stamp, PORT_RC_WRITE | MLX5_RC_STAMP)            \
+	X(write_srq, PORT_RC_WRITE | PORT_RC_SRQ)                \
+	X(write_srq_stamp, PORT_RC_WRITE | PORT_RC_SRQ | MLX5_RC_STAMP)
 
 #define RX_DEFINE(name, f)                                                                     \
 	static uint16_t mlx5_rc_rx_burst_##name(void *vq, struct spw_desc *desc, uint16_t cnt) \

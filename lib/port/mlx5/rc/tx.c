@@ -19,7 +19,7 @@
  *              ─► per peer: the last one signaled, one doorbell
  *   credits    mlx5_rc_grant: a list of slots (WRITE), then a message with their cumulative count
  *
- * MLX5_RC_SQ_RESERVE entries of each send queue are for credits only.
+ * PORT_RC_SQ_RESERVE entries of each send queue are for credits only.
  */
 #include <string.h>
 
@@ -30,13 +30,13 @@
 
 SPW_INLINE uint8_t *mlx5_rc_sq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
 {
-	return p->sq + (size_t)(pos & p->sq_mask) * SPW_PRM_WQE_BB_BYTES;
+	return p->sq + (size_t)(pos & p->rc.sq_mask) * SPW_PRM_WQE_BB_BYTES;
 }
 
 SPW_INLINE void mlx5_rc_put_ctrl(uint8_t *wqe, const struct mlx5_rc_peer *p, uint32_t opcode,
 				 uint32_t ds, uint32_t imm)
 {
-	spw_prm_st32(wqe, (p->sq_pi & 0xffffu) << 8 | opcode);
+	spw_prm_st32(wqe, (p->rc.sq_pi & 0xffffu) << 8 | opcode);
 	spw_prm_st32(wqe + 4, p->qpn << 8 | ds);
 	spw_prm_st32(wqe + 8, 0);
 	spw_prm_st32(wqe + 12, imm);
@@ -45,8 +45,8 @@ SPW_INLINE void mlx5_rc_put_ctrl(uint8_t *wqe, const struct mlx5_rc_peer *p, uin
 /* Asks for a completion of the WQE before sq_pi. */
 SPW_INLINE void mlx5_rc_signal_last(struct mlx5_rc_peer *p)
 {
-	spw_prm_st32(mlx5_rc_sq_wqe(p, p->sq_pi - 1) + 8, SPW_PRM_CTRL_CE_CQE << 2);
-	p->sq_signal = p->sq_pi;
+	spw_prm_st32(mlx5_rc_sq_wqe(p, p->rc.sq_pi - 1) + 8, SPW_PRM_CTRL_CE_CQE << 2);
+	p->rc.sq_signal = p->rc.sq_pi;
 }
 
 /* The two halves of a BlueFlame register are used in turn; the turn belongs to the register, which
@@ -54,52 +54,31 @@ SPW_INLINE void mlx5_rc_signal_last(struct mlx5_rc_peer *p)
  * turn alone. Source: rdma-core qp.c, post_send_db. */
 SPW_INLINE void mlx5_rc_ring_doorbell(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
-	mlx5_doorbell(p->sq_db, p->bf + (q->bf_off & p->bf_toggle), mlx5_rc_sq_wqe(p, p->sq_pi - 1),
-		      p->sq_pi, p->sq_pi - p->sq_rung == 1 && p->bf_toggle);
+	const uint32_t pi = p->rc.sq_pi;
+
+	mlx5_doorbell(p->sq_db, p->bf + (q->bf_off & p->bf_toggle), mlx5_rc_sq_wqe(p, pi - 1), pi,
+		      pi - p->sq_rung == 1 && p->bf_toggle);
 	q->bf_off ^= p->bf_toggle;
-	p->sq_rung = p->sq_pi;
+	p->sq_rung = p->rc.sq_pi;
 }
 
 /* ---- completions ---- */
-
-/* Returns the slots of the WQEs up to `end`. */
-SPW_INLINE void mlx5_rc_tx_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t end,
-				  const unsigned flags)
-{
-	uint64_t bytes = 0;
-	uint32_t cnt = 0;
-
-	for (; p->sq_ci != end; p->sq_ci++) {
-		const struct mlx5_rc_sent *sent = &p->sent[p->sq_ci & p->sq_mask];
-
-		if (sent->slot == MLX5_RC_NO_SLOT)
-			continue;
-		mlx5_rc_recycle(q, sent->slot, flags);
-		bytes += sent->len;
-		cnt++;
-	}
-	q->in_tx_cnt -= cnt;
-	spw_thr_count(&q->stat.tx_frames, cnt);
-	spw_thr_count(&q->stat.tx_bytes, bytes);
-}
 
 /* A CQE of no QP of this queue, or of a WQE that is not posted, must not happen: its peer is
  * BROKEN. */
 SPW_INLINE void mlx5_rc_reap_one(struct mlx5_rc_queue *q, const uint8_t *cqe, const unsigned flags)
 {
-	uint32_t qpn = mlx5_rc_cqe_qpn(cqe), done;
-	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, qpn);
+	struct port_rc_peer *p = &mlx5_rc_cqe_peer(q, cqe)->rc;
+	uint32_t done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + 1 - p->sq_ci);
 
-	done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + 1 - p->sq_ci);
-	if (spw_unlikely(p->qpn != qpn || !spw_in_1_to(done, p->sq_pi - p->sq_ci))) {
-		mlx5_rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
-		spw_thr_count(&q->syndrome[0], 1);
-		mlx5_rc_break(q, p->qpn == qpn ? p : &q->peer[q->peer_cnt], 0);
+	if (spw_unlikely(!spw_in_1_to(done, p->sq_pi - p->sq_ci))) {
+		port_rc_count_cqe_error(&q->rc, 0);
+		port_rc_break(&q->rc, p, SPW_PEER_WHY_QP_ERROR, 0);
 		return;
 	}
-	mlx5_rc_tx_return(q, p, p->sq_ci + done, flags);
+	port_rc_tx_return(&q->rc, p, p->sq_ci + done, flags);
 	if (spw_unlikely(p->wait_ci != p->wait_pi))
-		mlx5_rc_enlist(q, p);
+		port_rc_enlist(&q->rc, p);
 }
 
 /* Returns: leading CQEs that are ours and report success; up to the end of the ring. */
@@ -134,82 +113,48 @@ SPW_INLINE void mlx5_rc_reap_body(struct mlx5_rc_queue *q, const unsigned flags)
 	mlx5_cq_record_put(q->tx_cq_db, q->tx_cq_ci);
 }
 
-void mlx5_rc_reap(struct mlx5_rc_queue *q)
+void mlx5_rc_reap(struct port_rc_queue *rc)
 {
-	mlx5_rc_reap_body(q, q->flags);
+	mlx5_rc_reap_body(mlx5_rc_queue_of(rc), rc->flags);
 }
 
 /* ---- messages ---- */
 
-static SPW_NOINLINE bool mlx5_rc_tx_no_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
-{
-	mlx5_rc_count_err(q, SPW_PORT_ERR_protocol, 1);
-	mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
-	return false;
-}
-
-/* WRITE: the slot that the peer granted next, from the ring that the peer writes. A number out of
- * range is a breach of the protocol. Returns: false: the peer is BROKEN now. */
-SPW_INLINE bool mlx5_rc_tx_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t *slot_out,
-				const unsigned flags)
-{
-	if (!(flags & MLX5_RC_WRITE))
-		return true;
-	*slot_out =
-		spw_be32_to_cpu(spw_dma_load(&p->ring_in[p->tx.used & (SPW_PEER_CREDIT_MAX - 1)]));
-	return spw_likely(*slot_out < p->tx.window) || mlx5_rc_tx_no_slot(q, p);
-}
-
 SPW_INLINE void mlx5_rc_tx_build(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 				 const struct spw_desc *desc, uint32_t slot, const unsigned flags)
 {
-	const uint32_t head = CTRL_BYTES + (flags & MLX5_RC_WRITE ? RADDR_BYTES : 0);
-	const uint8_t *msg = spw_pool_slot_addr(q->pool, desc->slot) + desc->offset;
-	uint8_t *wqe = mlx5_rc_sq_wqe(p, p->sq_pi), *data = wqe + head;
+	const uint32_t head = CTRL_BYTES + (flags & PORT_RC_WRITE ? RADDR_BYTES : 0);
+	const uint8_t *msg = spw_pool_slot_addr(q->rc.pool, desc->slot) + desc->offset;
+	const struct spw_peer_remote *to = &p->rc.remote;
+	uint8_t *wqe = mlx5_rc_sq_wqe(p, p->rc.sq_pi), *data = wqe + head;
 	uint32_t imm = desc->meta,
 		 opcode = desc->flags & SPW_DESC_IMM ? SPW_PRM_OP_SEND_IMM : SPW_PRM_OP_SEND, ds;
 
-	if (flags & MLX5_RC_WRITE) {
+	if (flags & PORT_RC_WRITE) {
 		opcode = SPW_PRM_OP_RDMA_WRITE_IMM;
 		imm = slot;
-		mlx5_wqe_raddr_put(wqe + CTRL_BYTES, p->raddr + slot * p->rstride, p->rkey);
+		mlx5_wqe_raddr_put(wqe + CTRL_BYTES,
+				   to->slot_addr + (uint64_t)slot * to->slot_stride, to->slot_rkey);
 	}
 	if (desc->len <= SPW_PRM_WQE_BB_BYTES - head - 4) {
 		spw_prm_st32(data, 1u << 31 | desc->len);
 		memcpy(data + 4, msg, desc->len);
 		ds = (head + 4 + desc->len + 15) / 16;
 	} else {
-		mlx5_wqe_data_put(data, (uintptr_t)msg, desc->len, p->lkey);
+		mlx5_wqe_data_put(data, (uintptr_t)msg, desc->len, p->rc.lkey);
 		ds = head / 16 + 1;
 	}
 	mlx5_rc_put_ctrl(wqe, p, opcode, ds, imm);
-	p->sent[p->sq_pi & p->sq_mask] = (struct mlx5_rc_sent){desc->slot, desc->len};
-	p->sq_pi++;
-	p->tx.used++;
+	port_rc_tx_posted(&p->rc, desc->slot, desc->len);
+	p->rc.tx.used++;
 }
 
-/* True if the message can be sent now: a credit is left (never unless UP), nothing waits before it,
- * the send ring has room, and the peer accepts the length. */
-SPW_INLINE bool mlx5_rc_tx_may(const struct mlx5_rc_peer *p, uint32_t len)
+/* True if the message can be sent now: there is room, nothing waits before it, and the peer accepts
+ * the length. */
+SPW_INLINE bool mlx5_rc_tx_may(const struct port_rc_peer *p, uint32_t len)
 {
-	return p->tx.limit != p->tx.used && p->wait_pi == p->wait_ci &&
-	       p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE && len - 1 < p->msg_max;
-}
-
-/* Queues a message that cannot be sent now. Returns: false: it is not accepted. */
-static SPW_NOINLINE bool mlx5_rc_tx_later(struct mlx5_rc_peer *p, const struct spw_desc *d)
-{
-	if (!mlx5_rc_is_live(p) || p->wait_pi - p->wait_ci > p->wait_mask ||
-	    (p->side == SPW_PEER_SIDE_UP && !spw_in_1_to(d->len, p->msg_max)))
-		return false;
-	p->wait[p->wait_pi++ & p->wait_mask] =
-		(struct mlx5_rc_wait){d->slot, d->offset, d->len, d->meta, d->flags};
-	return true;
-}
-
-SPW_INLINE struct mlx5_rc_peer *mlx5_rc_tx_peer(const struct mlx5_rc_queue *q, uint32_t index)
-{
-	return spw_likely(index < q->index_cnt) ? q->by_index[index] : &q->peer[q->peer_cnt];
+	return port_rc_tx_has_room(p) && p->wait_pi == p->wait_ci &&
+	       spw_in_1_to(len, p->remote.slot_bytes);
 }
 
 SPW_INLINE uint16_t mlx5_rc_tx_body(struct mlx5_rc_queue *q, struct spw_desc **desc, uint16_t cnt,
@@ -221,14 +166,15 @@ SPW_INLINE uint16_t mlx5_rc_tx_body(struct mlx5_rc_queue *q, struct spw_desc **d
 	mlx5_rc_reap_body(q, flags);
 	for (uint32_t i = 0; i < cnt; i++) {
 		struct spw_desc *d = desc[i];
-		struct mlx5_rc_peer *p = mlx5_rc_tx_peer(q, d->peer);
+		struct mlx5_rc_peer *p = mlx5_rc_peer_of(port_rc_tx_peer(&q->rc, d->peer));
 		uint32_t slot = 0;
 
-		if (spw_likely(mlx5_rc_tx_may(p, d->len)) && mlx5_rc_tx_slot(q, p, &slot, flags)) {
-			if (p->sq_rung == p->sq_pi)
+		if (spw_likely(mlx5_rc_tx_may(&p->rc, d->len)) &&
+		    port_rc_tx_slot(&q->rc, &p->rc, &slot, flags)) {
+			if (p->sq_rung == p->rc.sq_pi)
 				ring[rings++] = p;
 			mlx5_rc_tx_build(q, p, d, slot, flags);
-		} else if (!mlx5_rc_tx_later(p, d)) {
+		} else if (!port_rc_tx_later(&p->rc, d)) {
 			continue;
 		}
 		desc[i] = desc[taken];
@@ -238,19 +184,21 @@ SPW_INLINE uint16_t mlx5_rc_tx_body(struct mlx5_rc_queue *q, struct spw_desc **d
 		mlx5_rc_signal_last(ring[i]);
 		mlx5_rc_ring_doorbell(q, ring[i]);
 	}
-	q->lent_cnt -= taken;
-	q->in_tx_cnt += taken;
+	q->rc.lent_cnt -= taken;
+	q->rc.in_tx_cnt += taken;
 	if (spw_unlikely(taken < cnt))
-		mlx5_rc_count_err(q, SPW_PORT_ERR_no_credit, cnt - taken);
+		port_rc_count_err(&q->rc, SPW_PORT_ERR_no_credit, cnt - taken);
 	return (uint16_t)taken;
 }
 
 /* In the order in which they came; a new message never passes one that waits. */
-void mlx5_rc_send_waiting(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
+void mlx5_rc_send_waiting(struct port_rc_queue *rc, struct port_rc_peer *to)
 {
-	while (p->wait_ci != p->wait_pi && p->tx.limit != p->tx.used &&
-	       p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE) {
-		const struct mlx5_rc_wait *w = &p->wait[p->wait_ci & p->wait_mask];
+	struct mlx5_rc_queue *q = mlx5_rc_queue_of(rc);
+	struct mlx5_rc_peer *p = mlx5_rc_peer_of(to);
+
+	while (to->wait_ci != to->wait_pi && port_rc_tx_has_room(to)) {
+		const struct port_rc_wait *w = &to->wait[to->wait_ci & to->wait_mask];
 		const struct spw_desc d = {.slot = w->slot,
 					   .offset = w->offset,
 					   .len = w->len,
@@ -258,12 +206,12 @@ void mlx5_rc_send_waiting(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 					   .flags = w->flags};
 		uint32_t slot = 0;
 
-		if (!mlx5_rc_tx_slot(q, p, &slot, q->flags))
+		if (!port_rc_tx_slot(rc, to, &slot, rc->flags))
 			break;
-		mlx5_rc_tx_build(q, p, &d, slot, q->flags);
-		p->wait_ci++;
+		mlx5_rc_tx_build(q, p, &d, slot, rc->flags);
+		to->wait_ci++;
 	}
-	if (p->sq_rung == p->sq_pi)
+	if (p->sq_rung == to->sq_pi)
 		return;
 	mlx5_rc_signal_last(p);
 	mlx5_rc_ring_doorbell(q, p);
@@ -272,59 +220,56 @@ void mlx5_rc_send_waiting(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 /* ---- credits ---- */
 
 /* WRITE: copies a contiguous part of the list of granted slots to the peer's ring by RDMA WRITE. */
-static void mlx5_rc_grant_write(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t first,
+static void mlx5_rc_grant_write(struct port_rc_queue *rc, struct port_rc_peer *to, uint32_t first,
 				uint32_t cnt)
 {
-	spw_be32 *list = &p->ring_out[first & (SPW_PEER_CREDIT_MAX - 1)];
-	uint8_t *wqe = mlx5_rc_sq_wqe(p, p->sq_pi);
+	const struct spw_peer_remote *remote = &to->remote;
+	struct mlx5_rc_peer *p = mlx5_rc_peer_of(to);
+	spw_be32 *list = &to->ring_out[first & (SPW_PEER_CREDIT_MAX - 1)];
+	uint8_t *wqe = mlx5_rc_sq_wqe(p, to->sq_pi);
 
-	for (uint32_t i = 0; i < cnt; i++)
-		q->slot_state[p->slot_first + spw_be32_to_cpu(list[i])] = MLX5_RC_GRANTED;
+	port_rc_grant_slots(rc, to, list, cnt);
 	mlx5_wqe_raddr_put(wqe + CTRL_BYTES,
-			   p->ring_raddr + (first & p->ring_rmask) * sizeof(spw_be32),
-			   p->ring_rkey);
+			   remote->ring_addr + (first & (remote->ring_cnt - 1)) * sizeof(spw_be32),
+			   remote->ring_rkey);
 	mlx5_wqe_data_put(wqe + CTRL_BYTES + RADDR_BYTES, (uintptr_t)list,
-			  cnt * (uint32_t)sizeof(spw_be32), p->ring_lkey);
+			  cnt * (uint32_t)sizeof(spw_be32), to->ring_lkey);
 	mlx5_rc_put_ctrl(wqe, p, SPW_PRM_OP_RDMA_WRITE, 3, 0);
-	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
+	port_rc_tx_posted(to, PORT_RC_NO_SLOT, 0);
 }
 
-/* The list goes first: on one QP the count arrives after the slots. */
-void mlx5_rc_grant(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
+void mlx5_rc_grant(struct port_rc_queue *rc, struct port_rc_peer *to)
 {
-	uint32_t cnt = p->rx.returned - p->rx.advertised,
-		 part = SPW_MIN(cnt, p->ring_rmask + 1 - (p->rx.advertised & p->ring_rmask));
+	struct mlx5_rc_peer *p = mlx5_rc_peer_of(to);
 
-	if (q->flags & MLX5_RC_WRITE && cnt) { /* the greeting may grant nothing new */
-		mlx5_rc_grant_write(q, p, p->rx.advertised, part);
-		if (part < cnt)
-			mlx5_rc_grant_write(q, p, p->rx.advertised + part, cnt - part);
-	}
-	p->rx.advertised = p->rx.returned;
-	mlx5_rc_put_ctrl(mlx5_rc_sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND_IMM, 1, p->rx.advertised);
-	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
-	if (p->sq_pi - p->sq_signal >
-	    p->sq_limit / 4) /* so that WQEs are freed even if only credits are sent */
+	port_rc_grant_lists(rc, to, mlx5_rc_grant_write);
+	mlx5_rc_put_ctrl(mlx5_rc_sq_wqe(p, to->sq_pi), p, SPW_PRM_OP_SEND_IMM, 1,
+			 to->rx.advertised);
+	port_rc_tx_posted(to, PORT_RC_NO_SLOT, 0);
+	if (to->sq_pi - to->sq_signal >
+	    to->sq_limit / 4) /* so that WQEs are freed even if only credits are sent */
 		mlx5_rc_signal_last(p);
-	mlx5_rc_ring_doorbell(q, p);
-	spw_thr_count(&q->control_tx, 1);
+	mlx5_rc_ring_doorbell(mlx5_rc_queue_of(rc), p);
+	spw_thr_count(&rc->control_tx, 1);
 }
 
-void mlx5_rc_mark(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
+void mlx5_rc_mark(struct port_rc_queue *rc, struct port_rc_peer *to)
 {
-	if (p->sq_ci == p->sq_pi || p->sq_signal == p->sq_pi)
+	struct mlx5_rc_peer *p = mlx5_rc_peer_of(to);
+
+	if (to->sq_ci == to->sq_pi || to->sq_signal == to->sq_pi)
 		return;
-	mlx5_rc_put_ctrl(mlx5_rc_sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND, 1, 0);
-	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
+	mlx5_rc_put_ctrl(mlx5_rc_sq_wqe(p, to->sq_pi), p, SPW_PRM_OP_SEND, 1, 0);
+	port_rc_tx_posted(to, PORT_RC_NO_SLOT, 0);
 	mlx5_rc_signal_last(p);
-	mlx5_rc_ring_doorbell(q, p);
+	mlx5_rc_ring_doorbell(mlx5_rc_queue_of(rc), p);
 }
 
 /* ---- the variants ---- */
 
 #define TX_VARIANTS(X) \
 	X(send, 0)     \
-	X(write, MLX5_RC_WRITE)
+	X(write, PORT_RC_WRITE)
 
 #define TX_DEFINE(name, f)                                                                      \
 	static uint16_t mlx5_rc_tx_burst_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
@@ -335,7 +280,7 @@ TX_VARIANTS(TX_DEFINE)
 
 mlx5_tx_fn *mlx5_rc_tx_variant(unsigned flags)
 {
-	flags &= MLX5_RC_WRITE;
+	flags &= PORT_RC_WRITE;
 #define TX_PICK(name, f)  \
 	if (flags == (f)) \
 		return mlx5_rc_tx_burst_##name;

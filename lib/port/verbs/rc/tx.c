@@ -2,395 +2,267 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * RC send: messages as far as the peer has granted credits, the credits that we give, and send
- * completions. A message without a credit waits in a list of its peer (verbs_rc_push sends it
- * later). Some entries are signaled; a completion stands for all entries before it.
+ * completions. Some entries are signaled; a completion stands for all entries before it.
  *
- *   tx_burst ─► wait list of the peer ─ credit, room ─► send queue ─ completion ─► recycle
- *                    └ peer is lost: flush ─► recycle, counted tx_flushed
+ *   tx_burst ─► the peer's ring of waiting messages ─ credit, room ─► send queue ─ completion ─►
+ * slot
  *
- * Everything passes the wait list, even if it can be sent at once: so the order of messages to a
- * peer is the order of tx_burst. VERBS_CTRL_SQE entries of each send queue are reserved for control
- * messages, since credits must flow even when messages fill the queue.
+ * Everything passes that ring, even if it can be sent at once: so the order of messages to a peer
+ * is the order of tx_burst, and one call posts a chain of them.
  */
 #include <arpa/inet.h>
 
+#include "port/rc_inline.h"
 #include "port/verbs/rc/rc.h"
 
 #define SEND_CHAIN 32u
+#define REAP_MAX   16
 
 /* wr_id: the queue's peer in the upper half, the position in the lower. */
 static uint64_t verbs_rc_send_id(const struct verbs_rc_queue *q, const struct verbs_rc_peer *p,
 				 uint32_t pos)
 {
-	return (uint64_t)(p - q->peer) << 32 | pos;
+	return (uint64_t)(p - verbs_rc_peer_at(q, 0)) << 32 | pos;
 }
 
-/* Free entries of the peer's send queue. */
-static uint32_t verbs_rc_sq_room(const struct verbs_rc_peer *p)
+/* Signals one entry in a quarter of the send queue, so that slots and entries return in time; the
+ * last entry of a chain of messages is signaled as well. */
+static unsigned verbs_rc_signal_flag(struct port_rc_peer *p)
 {
-	return p->sq_mask + 1 - (p->sq_pi - p->sq_ci);
-}
-
-/* Signals the last entry of a chain, and one in a quarter of the send queue, so that slots and
- * entries return in time. */
-static unsigned verbs_rc_signal_flag(struct verbs_rc_peer *p, bool last)
-{
-	if (!last && p->sq_pi - p->sq_signaled < (p->sq_mask + 1) / 4)
+	if (p->sq_pi - p->sq_signal < p->sq_limit / 4)
 		return 0;
-	p->sq_signaled = p->sq_pi;
+	p->sq_signal = p->sq_pi + 1;
 	return IBV_SEND_SIGNALED;
 }
 
 /* ---- messages ---- */
 
-/* op=write: addresses the slot that the peer granted next. Returns: false: its number is out of
- * range. */
-static bool verbs_rc_tx_target(struct verbs_rc_peer *p, struct ibv_send_wr *wr)
+/* One work request for the message w; the immediate is the slot's number (WRITE) or the user's.
+ * op=write: slot is what the peer granted next. */
+static void verbs_rc_tx_fill(const struct verbs_rc_queue *q, const struct verbs_rc_peer *p,
+			     const struct port_rc_wait *w, uint32_t slot, struct ibv_send_wr *wr,
+			     struct ibv_sge *sge)
 {
-	const struct spw_peer_remote *to = &p->rc->remote;
-	const uint32_t n = spw_be32_to_cpu(
-		spw_dma_load(&p->rc->ring_in[p->tx.used & (SPW_PEER_CREDIT_MAX - 1)]));
+	const struct spw_peer_remote *to = &p->rc.remote;
 
-	if (n >= to->credit_cnt)
-		return false;
-	wr->wr.rdma.remote_addr = to->slot_addr + (uint64_t)n * to->slot_stride;
-	wr->wr.rdma.rkey = to->slot_rkey;
-	wr->imm_data = htonl(n);
-	return true;
-}
-
-/* One work request for one message; the immediate is the slot's number (WRITE) or the user's. */
-static bool verbs_rc_tx_fill(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot,
-			     struct ibv_send_wr *wr, struct ibv_sge *sge)
-{
-	const struct verbs_slot *s = &q->slot[slot];
-
-	*sge = (struct ibv_sge){.addr = (uintptr_t)spw_pool_slot_addr(q->pool, slot) + s->offset,
-				.length = s->len,
-				.lkey = p->rc->lkey};
-	*wr = (struct ibv_send_wr){.sg_list = sge,
+	*sge = (struct ibv_sge){.addr = (uintptr_t)spw_pool_slot_addr(q->rc.pool, w->slot) +
+					w->offset,
+				.length = w->len,
+				.lkey = p->rc.lkey};
+	*wr = (struct ibv_send_wr){.wr_id = verbs_rc_send_id(q, p, p->rc.sq_pi),
+				   .sg_list = sge,
 				   .num_sge = 1,
-				   .imm_data = htonl(s->imm),
-				   .opcode = s->has_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND};
-	if (q->op == SPW_PEER_OP_SEND)
-		return true;
+				   .imm_data = htonl(w->meta),
+				   .opcode = w->flags & SPW_DESC_IMM ? IBV_WR_SEND_WITH_IMM
+								     : IBV_WR_SEND};
+	if (!(q->rc.flags & PORT_RC_WRITE))
+		return;
 	wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-	return verbs_rc_tx_target(p, wr);
+	wr->imm_data = htonl(slot);
+	wr->wr.rdma.remote_addr = to->slot_addr + (uint64_t)slot * to->slot_stride;
+	wr->wr.rdma.rkey = to->slot_rkey;
 }
 
-/* Unlinks the first message that waits; the list is linked through the slots. */
-static uint32_t verbs_rc_take_waiting(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+/* Takes messages that wait into one chain. Returns: how many. */
+static uint32_t verbs_rc_tx_chain(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				  struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
-	const uint32_t slot = p->wait_head;
+	struct port_rc_peer *rc = &p->rc;
+	uint32_t n = 0, slot = 0;
 
-	p->wait_head = q->slot[slot].next;
-	if (p->wait_head == VERBS_NONE)
-		p->wait_tail = VERBS_NONE;
-	return slot;
-}
+	while (n < SEND_CHAIN && rc->wait_ci != rc->wait_pi && port_rc_tx_has_room(rc) &&
+	       port_rc_tx_slot(&q->rc, rc, &slot, q->rc.flags)) {
+		const struct port_rc_wait *w = &rc->wait[rc->wait_ci++ & rc->wait_mask];
 
-/* A message that will not be sent. */
-static void verbs_rc_flush_one(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
-{
-	const uint32_t slot = verbs_rc_take_waiting(q, p);
-
-	q->tx_cnt--;
-	p->tx_to--;
-	spw_thr_count(&q->stat.tx_flushed, 1);
-	verbs_rc_recycle(q, &slot, 1);
-}
-
-/* Sends up to max waiting messages in one call, max <= SEND_CHAIN. Returns: how many were posted.
- */
-static uint32_t verbs_rc_push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t max)
-{
-	struct ibv_send_wr wr[SEND_CHAIN], *bad = NULL;
-	struct ibv_sge sge[SEND_CHAIN];
-	uint32_t n = 0;
-
-	while (n < max && p->wait_head != VERBS_NONE) {
-		const uint32_t slot = p->wait_head;
-
-		if (spw_unlikely(
-			    q->slot[slot].len >
-			    p->rc->remote.slot_bytes)) { /* accepted before the limit was known */
-			verbs_rc_flush_one(q, p);
-			continue;
-		}
-		if (!verbs_rc_tx_fill(q, p, slot, &wr[n], &sge[n])) {
-			verbs_rc_fault(p, SPW_PEER_WHY_PROTOCOL, 0);
-			break;
-		}
-		verbs_rc_take_waiting(q, p);
-		p->tx.used++;
-		p->sq_slot[p->sq_pi & p->sq_mask] = slot;
-		wr[n].wr_id = verbs_rc_send_id(q, p, p->sq_pi);
-		wr[n].send_flags =
-			verbs_rc_signal_flag(p, n + 1 == max || p->wait_head == VERBS_NONE);
-		p->sq_pi++;
+		verbs_rc_tx_fill(q, p, w, slot, &wr[n], &sge[n]);
+		rc->tx.used++;
+		wr[n].send_flags = verbs_rc_signal_flag(rc);
+		port_rc_tx_posted(rc, w->slot, w->len);
 		if (n)
 			wr[n - 1].next = &wr[n];
 		n++;
 	}
-	if (!n)
-		return 0;
-	q->sqe_out += n;
-	if (spw_unlikely(ibv_post_send(p->qp, wr, &bad))) {
-		const uint32_t lost = n - (uint32_t)(bad - wr);
-
-		/* These were not posted: return their slots, and end the connection. */
-		for (uint32_t i = 0; i < lost; i++) {
-			uint32_t slot = p->sq_slot[--p->sq_pi & p->sq_mask];
-
-			q->tx_cnt--;
-			p->tx_to--;
-			spw_thr_count(&q->stat.tx_flushed, 1);
-			verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
-			verbs_rc_recycle(q, &slot, 1);
-		}
-		q->sqe_out -= lost;
-		return n - lost;
+	if (n) {
+		wr[n - 1].send_flags = IBV_SEND_SIGNALED;
+		rc->sq_signal = rc->sq_pi;
 	}
 	return n;
 }
 
-/* Three limits: credits, room in the send queue beyond the reserve, and the length of one chain. */
-void verbs_rc_push(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+/* These were not posted: their slots return, and the connection ends. */
+static SPW_COLD void verbs_rc_tx_refused(struct verbs_rc_queue *q, struct port_rc_peer *p,
+					 uint32_t cnt)
 {
-	while (p->wait_head != VERBS_NONE && p->side == SPW_PEER_SIDE_UP &&
-	       spw_peer_state(p->rc) == SPW_PEER_UP) {
-		const uint32_t room = verbs_rc_sq_room(p);
-		uint32_t max = SPW_MIN(spw_peer_tx_credit_left(&p->tx), SEND_CHAIN);
+	const uint32_t end = p->sq_pi - cnt;
 
-		max = SPW_MIN(max, room > VERBS_CTRL_SQE ? room - VERBS_CTRL_SQE : 0);
-		if (!max || !verbs_rc_push_some(q, p, max))
-			return;
+	port_rc_break(&q->rc, p, SPW_PEER_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
+	for (; p->sq_pi != end; p->sq_pi--) {
+		port_rc_recycle(&q->rc, p->sent[(p->sq_pi - 1) & p->sq_mask].slot, q->rc.flags);
+		q->rc.in_tx_cnt--;
+		spw_thr_count(&q->rc.stat.tx_flushed, 1);
 	}
+	p->sq_signal = end - 1; /* none of those that are left is known to be signaled */
 }
 
-/* The slot changes from lent to TX here: from now on it is the driver's. */
-static void verbs_rc_wait_in_line(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
-				  const struct spw_desc *d)
+void verbs_rc_send_waiting(struct port_rc_queue *rc, struct port_rc_peer *to)
 {
-	struct verbs_slot *s = &q->slot[d->slot];
+	struct verbs_rc_queue *q = verbs_rc_queue_of(rc);
+	struct verbs_rc_peer *p = verbs_rc_peer_of(to);
+	struct ibv_send_wr wr[SEND_CHAIN], *bad = NULL;
+	struct ibv_sge sge[SEND_CHAIN];
+	uint32_t n;
 
-	p->tx_to++;
-	s->where = VERBS_TX;
-	s->next = VERBS_NONE;
-	s->offset = d->offset;
-	s->len = d->len;
-	s->imm = d->meta;
-	s->has_imm = (d->flags & SPW_DESC_IMM) != 0;
-	if (p->wait_tail == VERBS_NONE)
-		p->wait_head = d->slot;
-	else
-		q->slot[p->wait_tail].next = d->slot;
-	p->wait_tail = d->slot;
-	q->tx_cnt++;
-	q->lent_cnt--;
+	while ((n = verbs_rc_tx_chain(q, p, wr, sge)) > 0)
+		if (spw_unlikely(ibv_post_send(p->qp, wr, &bad))) {
+			verbs_rc_tx_refused(q, to, n - (uint32_t)(bad - wr));
+			return;
+		}
 }
 
-/* The peer that a descriptor names; NULL: it is not live. A POSTED peer may have sent already, and
- * its echoes wait. */
-static struct verbs_rc_peer *verbs_rc_to_peer(struct verbs_rc_queue *q, const struct spw_desc *d)
+/* Queues a message; where the ring is full, after what it holds was sent as far as possible. */
+static bool verbs_rc_tx_one(struct verbs_rc_queue *q, struct port_rc_peer *p,
+			    const struct spw_desc *d)
 {
-	const uint32_t n = d->peer / q->port->peers.base.queue_cnt;
-	struct verbs_rc_peer *p =
-		n < q->peer_cnt && d->peer % q->port->peers.base.queue_cnt == q->index ? &q->peer[n]
-										       : NULL;
-
-	return p && verbs_rc_is_live(p) ? p : NULL;
+	if (d->len == 0)
+		return false;
+	if (port_rc_tx_later(p, d))
+		return true;
+	verbs_rc_send_waiting(&q->rc, p);
+	return port_rc_tx_later(p, d);
 }
 
 uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 {
 	struct verbs_rc_queue *q = vq;
-	struct verbs_rc_peer *p, *last = NULL;
+	struct port_rc_peer *p, *last = NULL;
 	uint16_t taken = 0;
 
-	verbs_rc_reap(q);
+	verbs_rc_reap(&q->rc);
 	for (uint16_t i = 0; i < cnt; i++) {
 		struct spw_desc *d = desc[i];
 
-		p = verbs_rc_to_peer(q, d);
-		if (!p || d->len == 0 ||
-		    (p->side == SPW_PEER_SIDE_UP && d->len > p->rc->remote.slot_bytes))
+		p = port_rc_tx_peer(&q->rc, d->peer);
+		if (!verbs_rc_tx_one(q, p, d))
 			continue;
+		q->rc.lent_cnt--;
+		q->rc.in_tx_cnt++;
 		if (last && last != p)
-			verbs_rc_push(q, last);
+			verbs_rc_send_waiting(&q->rc, last);
 		last = p;
-		verbs_rc_wait_in_line(q, p, d);
 		desc[i] = desc[taken]; /* accepted ones move to the front, in order */
 		desc[taken++] = d;
 	}
 	if (last)
-		verbs_rc_push(q, last);
+		verbs_rc_send_waiting(&q->rc, last);
 	if (spw_unlikely(taken < cnt))
-		spw_thr_count(&q->stat.err[SPW_PORT_ERR_no_credit], cnt - taken);
+		port_rc_count_err(&q->rc, SPW_PORT_ERR_no_credit, cnt - taken);
 	return taken;
-}
-
-void verbs_rc_flush(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
-{
-	while (p->wait_head != VERBS_NONE)
-		verbs_rc_flush_one(q, p);
 }
 
 /* ---- credits ---- */
 
-/* Writes grants to the peer's ring, as many as are contiguous at both ends. Returns: entries. */
-static uint32_t verbs_rc_write_grants(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
-				      uint32_t from, uint32_t cnt)
+/* Posts an entry that carries no message. */
+static void verbs_rc_post_control(struct port_rc_queue *rc, struct port_rc_peer *to,
+				  struct ibv_send_wr *wr)
 {
-	const struct spw_peer_remote *to = &p->rc->remote;
-	const uint32_t at = from & (SPW_PEER_CREDIT_MAX - 1), there = from & (to->ring_cnt - 1);
-	uint32_t n = SPW_MIN(cnt, SPW_MIN(SPW_PEER_CREDIT_MAX - at, to->ring_cnt - there));
-	struct ibv_sge sge = {.addr = (uintptr_t)&p->rc->ring_out[at],
-			      .length = n * 4,
-			      .lkey = p->rc->ring_out_lkey};
-	struct ibv_send_wr *bad, wr = {
-					 .wr_id = verbs_rc_send_id(q, p, p->sq_pi),
-					 .sg_list = &sge,
-					 .num_sge = 1,
-					 .opcode = IBV_WR_RDMA_WRITE,
-					 .send_flags = verbs_rc_signal_flag(p, false),
-					 .wr.rdma = {.remote_addr = to->ring_addr + 4ull * there,
-						     .rkey = to->ring_rkey},
-				 };
+	struct verbs_rc_peer *p = verbs_rc_peer_of(to);
+	struct ibv_send_wr *bad;
 
-	if (ibv_post_send(p->qp, &wr, &bad)) {
-		verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
-		return 0;
-	}
-	p->sq_slot[p->sq_pi++ & p->sq_mask] = VERBS_NONE;
-	q->sqe_out++;
-	for (uint32_t i = 0; i < n; i++)
-		p->granted[spw_be32_to_cpu(p->rc->ring_out[at + i])] = 1;
-	return n;
+	wr->wr_id = verbs_rc_send_id(verbs_rc_queue_of(rc), p, to->sq_pi);
+	if (spw_unlikely(ibv_post_send(p->qp, wr, &bad)))
+		port_rc_break(rc, to, SPW_PEER_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
+	else
+		port_rc_tx_posted(to, PORT_RC_NO_SLOT, 0);
 }
 
-/* Writes the grants (op=write), then sends the control message that counts them. */
-static void verbs_rc_send_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+/* op=write: writes grants to the peer's ring. */
+static void verbs_rc_grant_write(struct port_rc_queue *rc, struct port_rc_peer *to, uint32_t first,
+				 uint32_t cnt)
 {
-	const uint32_t count = p->rx.returned;
-	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl(count)};
+	const struct spw_peer_remote *remote = &to->remote;
+	spw_be32 *list = &to->ring_out[first & (SPW_PEER_CREDIT_MAX - 1)];
+	struct ibv_sge sge = {.addr = (uintptr_t)list,
+			      .length = cnt * (uint32_t)sizeof(spw_be32),
+			      .lkey = to->ring_lkey};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = verbs_rc_signal_flag(to),
+		.wr.rdma = {.remote_addr = remote->ring_addr +
+					   (first & (remote->ring_cnt - 1)) * sizeof(spw_be32),
+			    .rkey = remote->ring_rkey},
+	};
 
-	for (uint32_t from = p->rx.advertised; q->op == SPW_PEER_OP_WRITE && from != count;) {
-		uint32_t n = verbs_rc_write_grants(q, p, from, count - from);
+	port_rc_grant_slots(rc, to, list, cnt);
+	verbs_rc_post_control(rc, to, &wr);
+}
 
-		if (!n)
-			return;
-		from += n;
-	}
-	wr.wr_id = verbs_rc_send_id(q, p, p->sq_pi);
-	wr.send_flags = verbs_rc_signal_flag(p, false);
-	if (ibv_post_send(p->qp, &wr, &bad)) {
-		verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
+void verbs_rc_grant(struct port_rc_queue *rc, struct port_rc_peer *to)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM};
+
+	port_rc_grant_lists(rc, to, verbs_rc_grant_write);
+	wr.imm_data = htonl(to->rx.advertised);
+	wr.send_flags = verbs_rc_signal_flag(to);
+	verbs_rc_post_control(rc, to, &wr);
+	spw_thr_count(&rc->control_tx, 1);
+}
+
+void verbs_rc_mark(struct port_rc_queue *rc, struct port_rc_peer *to)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+	if (to->sq_ci == to->sq_pi || to->sq_signal == to->sq_pi)
 		return;
-	}
-	p->sq_slot[p->sq_pi++ & p->sq_mask] = VERBS_NONE;
-	q->sqe_out++;
-	p->rx.advertised = count;
-}
-
-void verbs_rc_greet(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
-{
-	verbs_rc_send_credits(q, p);
-}
-
-void verbs_rc_send_due_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
-{
-	if (!spw_peer_rx_credit_due(&p->rx) || p->side != SPW_PEER_SIDE_UP ||
-	    spw_peer_state(p->rc) != SPW_PEER_UP || verbs_rc_sq_room(p) < VERBS_CTRL_SQE)
-		return;
-	verbs_rc_send_credits(q, p);
-}
-
-/* Unsignaled entries that completed before the QP failed are not reported by the flush. The marker
- * is: its completion stands for all entries before it. */
-void verbs_rc_mark_end(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
-{
-	struct ibv_send_wr *bad, wr = {.wr_id = verbs_rc_send_id(q, p, p->sq_pi),
-				       .opcode = IBV_WR_SEND,
-				       .send_flags = IBV_SEND_SIGNALED};
-
-	if (p->sq_pi == p->sq_ci || ibv_post_send(p->qp, &wr, &bad))
-		return;
-	p->sq_slot[p->sq_pi++ & p->sq_mask] = VERBS_NONE;
-	q->sqe_out++;
+	verbs_rc_post_control(rc, to, &wr);
+	to->sq_signal = to->sq_pi;
 }
 
 /* ---- completions ---- */
 
-/* Completes up to SPW_BURST_MAX entries, not beyond pos. */
-static void verbs_rc_tx_done_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos,
-				  bool sent)
-{
-	uint32_t slot[SPW_BURST_MAX], n = 0;
-	uint64_t bytes = 0;
-
-	for (; p->sq_ci != pos + 1 && n < SPW_BURST_MAX; p->sq_ci++) {
-		slot[n] = p->sq_slot[p->sq_ci & p->sq_mask];
-		q->sqe_out--;
-		if (slot[n] != VERBS_NONE)
-			bytes += q->slot[slot[n++]].len;
-	}
-	q->tx_cnt -= n;
-	p->tx_to -= n;
-	spw_thr_count(sent ? &q->stat.tx_frames : &q->stat.tx_flushed, n);
-	spw_thr_count(&q->stat.tx_bytes, sent ? bytes : 0);
-	verbs_rc_recycle(q, slot, n);
-}
-
-/* In steps of a burst, so that the array of slots stays on the stack. */
-static void verbs_rc_tx_done(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos,
-			     bool sent)
-{
-	while (p->sq_ci != pos + 1)
-		verbs_rc_tx_done_some(q, p, pos, sent);
-}
-
-/* An error completion: the unsignaled entries before it were sent; the entry itself was not. In a
- * flush that is unknown, so all of them count as flushed. */
-static SPW_COLD void verbs_rc_tx_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+/* The unsignaled entries before an error were sent; the entry itself was not. In a flush that is
+ * unknown, so all of them count as flushed. */
+static SPW_COLD void verbs_rc_tx_error(struct port_rc_queue *rc, struct port_rc_peer *p,
 				       const struct ibv_wc *wc, uint32_t pos)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR) {
-		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
-		spw_thr_count(&q->status[wc->status % SPW_ARRAY_CNT(q->status)], 1);
-		verbs_rc_tx_done(q, p, pos - 1, true);
+		port_rc_count_cqe_error(rc, wc->status);
+		port_rc_tx_return(rc, p, pos, rc->flags);
 	}
-	verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, wc->status);
-	verbs_rc_tx_done(q, p, pos, false);
+	port_rc_break(rc, p, SPW_PEER_WHY_QP_ERROR, wc->status);
+	port_rc_tx_lost(rc, p, pos + 1);
 }
 
-void verbs_rc_lost(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+/* Returns: how many completions were taken, 0 .. REAP_MAX. */
+static int verbs_rc_reap_some(struct port_rc_queue *rc)
 {
-	if (p->sq_ci != p->sq_pi)
-		verbs_rc_tx_done(q, p, p->sq_pi - 1, false);
-	p->recv_out = 0;
-	for (uint32_t i = 0; i < p->cnt && !q->srq; i++)
-		if (q->slot[p->first + i].where == VERBS_POSTED)
-			q->slot[p->first + i].where = VERBS_FREE;
-}
-
-void verbs_rc_reap(struct verbs_rc_queue *q)
-{
-	struct ibv_wc wc[16];
-	int got = ibv_poll_cq(q->tx_cq, SPW_ARRAY_CNT(wc), wc);
+	struct ibv_wc wc[REAP_MAX];
+	int got = ibv_poll_cq(verbs_rc_queue_of(rc)->tx_cq, REAP_MAX, wc);
 
 	for (int i = 0; i < got; i++) {
-		struct verbs_rc_peer *p = &q->peer[wc[i].wr_id >> 32];
+		struct port_rc_peer *p = port_rc_peer_at(rc, (uint32_t)(wc[i].wr_id >> 32));
 		const uint32_t pos = (uint32_t)wc[i].wr_id;
 
 		if (spw_unlikely(pos - p->sq_ci >= p->sq_pi - p->sq_ci))
 			continue; /* must not happen: no such entry is posted */
 		if (spw_unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-			verbs_rc_tx_error(q, p, &wc[i], pos);
+			verbs_rc_tx_error(rc, p, &wc[i], pos);
 			continue;
 		}
-		verbs_rc_tx_done(q, p, pos, true);
-		verbs_rc_send_due_credits(q, p);
-		verbs_rc_push(q, p);
+		port_rc_tx_return(rc, p, pos + 1, rc->flags);
+		port_rc_enlist(rc, p);
 	}
+	return got;
+}
+
+void verbs_rc_reap(struct port_rc_queue *rc)
+{
+	verbs_rc_reap_some(rc);
+}
+
+void verbs_rc_reap_all(struct port_rc_queue *rc)
+{
+	while (verbs_rc_reap_some(rc) == REAP_MAX)
+		;
 }

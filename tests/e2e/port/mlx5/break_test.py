@@ -33,8 +33,8 @@ BREAKS = [
     Break("the halves of a register take turns", "lib/port/mlx5/eth/tx.c",
           "q->bf_off ^= q->bf_toggle;", "", SINGLE, UNFORGIVEN),
     Break("the turn is the register's, not the peer's", "lib/port/mlx5/rc/tx.c",
-          "q->bf_off ^= p->bf_toggle;", "q->bf_off ^= p == q->peer ? p->bf_toggle : 0;", "rc test_one_at_a_time",
-          UNFORGIVEN),
+          "q->bf_off ^= p->bf_toggle;", "q->bf_off ^= p == mlx5_rc_peer_at(q, 0) ? p->bf_toggle : 0;",
+          "rc test_one_at_a_time", UNFORGIVEN),
     Break("a BlueFlame copy equals its WQE", "lib/prm/spw_prm_ring.h",
           "\t\tspw_mmio_wc_copy64(reg, wqe);",
           "\t{\n\t\tuint8_t SPW_ALIGNED(64) other[64];\n\n\t\tmemcpy(other, wqe, 64);\n"
@@ -51,8 +51,8 @@ BREAKS = [
           "\tmlx5_eth_err_begin(&q->rx_err, mlx5_eth_cqe_is_error(cqe) ? mlx5_eth_cqe_syndrome(cqe) : 0,\n\t\t\t   "
           "NULL);",
           "\t(void)cqe;", "fault test_failure_becomes_known_late"),
-    Break("flushes may never come", "lib/port/mlx5/rc/turn.c",
-          "if (!rdma_drain_is_over(", "if (p->qpn || !rdma_drain_is_over(", "rc_fault test_no_flush"),
+    Break("flushes may never come", "lib/port/rc_turn.c",
+          "if (!rdma_drain_is_over(", "if (p->slot_cnt || !rdma_drain_is_over(", "rc_fault test_no_flush"),
     Break("a CQ that checks for overrun is told what was read", "lib/rdma/mlx5.c",
           ".dbrec = ignore ? NULL : (spw_be32 *)dv.dbrec", ".dbrec = NULL", "eth test_laps"),
     Break("IGNORE_OVERRUN may be refused", "lib/rdma/mlx5.c",

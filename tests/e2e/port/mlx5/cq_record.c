@@ -258,8 +258,8 @@ static void open_rc(void)
 	rq = &mlx5_rc_of(run.b.port)->queue[0];
 	cq = rq->obj->cqmem;
 	printf("shape flags=%u cq=%u rq=%u credits=%u slot=%zu qpn=%u\n", rq->plan.flags, cq.cnt,
-	       rq->obj->side[0].mem.rq.cnt, rq->obj->side[0].mem.credits, run.b.pool[0].slot_bytes,
-	       rq->obj->side[0].qp->qp_num);
+	       rq->obj->side[0].mem.rq.cnt, rq->obj->side[0].mem.rc.credits,
+	       run.b.pool[0].slot_bytes, rq->obj->side[0].qp->qp_num);
 	say_cq(rq->obj->cq);
 }
 

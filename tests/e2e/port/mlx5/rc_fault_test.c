@@ -63,7 +63,8 @@ static uint32_t peers_up(const struct kit_port *p)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < PEERS; i++)
-		n += mlx5_rc_of(p->port)->queue[0].q.peer[i].side == SPW_PEER_SIDE_UP;
+		n += mlx5_rc_peer_at(&mlx5_rc_of(p->port)->queue[0].q, i)->rc.side ==
+		     SPW_PEER_SIDE_UP;
 	return n;
 }
 
@@ -85,10 +86,10 @@ static void check_alive(void)
 
 	kit_pump_until(&run, all_there, NULL);
 	for (uint32_t i = 0; i < PEERS; i++)
-		got[i] = queue(&run.b)->q.peer[i].rx.received;
+		got[i] = mlx5_rc_peer_at(&queue(&run.b)->q, i)->rc.rx.received;
 	kit_pump(&run, FLOW);
 	for (uint32_t i = 0; i < PEERS; i++)
-		assert_true(queue(&run.b)->q.peer[i].rx.received > got[i]);
+		assert_true(mlx5_rc_peer_at(&queue(&run.b)->q, i)->rc.rx.received > got[i]);
 	assert_int_equal(run.bad, 0);
 	assert_int_equal(run.b.events.cnt[SPW_PORT_EVENT_DEVICE_GONE], 0);
 	kit_close(&run);
@@ -189,7 +190,7 @@ static void test_qp_error(void **state)
 			uint32_t up = run.b.events.cnt[SPW_PORT_EVENT_PEER_UP];
 			struct kit_port *p = end ? &run.b : &run.a;
 
-			kit_control(end, "qp-error=%u", queue(p)->q.peer[1].qpn);
+			kit_control(end, "qp-error=%u", mlx5_rc_peer_at(&queue(p)->q, 1)->qpn);
 			kit_pump_until(&run, is_back, &up);
 			spw_port_stat(p->port, &stat);
 			assert_int_equal(run.b.events.cnt[SPW_PORT_EVENT_PEER_UP],
@@ -211,7 +212,7 @@ static void test_no_flush(void **state)
 		uint32_t up = run.b.events.cnt[SPW_PORT_EVENT_PEER_UP];
 
 		kit_control(1, "fault flush=none");
-		kit_control(1, "qp-error=%u", queue(&run.b)->q.peer[1].qpn);
+		kit_control(1, "qp-error=%u", mlx5_rc_peer_at(&queue(&run.b)->q, 1)->qpn);
 		kit_pump_until(&run, is_back, &up);
 		kit_control(1, "fault flush=plain");
 		check_same_peer(1);
@@ -241,8 +242,9 @@ static void test_flush_is_read_late(void **state)
 		uint32_t up = run.b.events.cnt[SPW_PORT_EVENT_PEER_UP];
 
 		q = &queue(&run.b)->q;
-		kit_control(1, "qp-error=%u", q->peer[1].qpn);
-		for (double start = kit_seconds(); !mlx5_rc_has_unread(q, &q->peer[1]);)
+		kit_control(1, "qp-error=%u", mlx5_rc_peer_at(q, 1)->qpn);
+		for (double start = kit_seconds();
+		     !mlx5_rc_has_unread(&q->rc, &mlx5_rc_peer_at(q, 1)->rc);)
 			assert_true(kit_seconds() - start < KIT_WAIT_S);
 		turns_without_polling(0.5);
 		spw_port_stat(run.b.port, &stat);

@@ -59,7 +59,8 @@ static void test_many_peers(void **state)
 		kit_pump(&run, 5000);
 		for (uint32_t i = 0; i < k.peers; i++) {
 			uint32_t got =
-				mlx5_rc_of(run.b.port)->queue[i % 2].q.peer[i / 2].rx.received;
+				mlx5_rc_peer_at(&mlx5_rc_of(run.b.port)->queue[i % 2].q, i / 2)
+					->rc.rx.received;
 
 			if (got < 200)
 				fail_msg("peer %u brought %u of 5000 messages", i, got);
@@ -89,7 +90,7 @@ static void test_compressed(void **state)
 		q = &mlx5_rc_of(run.b.port)->queue[0].q;
 		for (unsigned i = 0; i < (kit_card()->compresses ? 20 : 1) && !sessions(q); i++)
 			kit_pump(&run, 5000);
-		assert_int_equal(q->flags & MLX5_RC_COMPRESSED,
+		assert_int_equal(q->rc.flags & MLX5_RC_COMPRESSED,
 				 kit_card()->compresses ? MLX5_RC_COMPRESSED : 0);
 		assert_int_equal(sessions(q) > 0, kit_card()->compresses);
 		rc_kit_check_clean(&run);
@@ -205,7 +206,7 @@ static void test_one_at_a_time(void **state)
 
 	(void)state;
 	rc_kit_open(&run, &k);
-	peer = mlx5_rc_of(run.a.port)->queue[0].q.peer;
+	peer = mlx5_rc_peer_at(&mlx5_rc_of(run.a.port)->queue[0].q, 0);
 	assert_ptr_equal(peer[0].bf, peer[1].bf);
 	assert_int_equal(peer[0].bf_toggle != 0, kit_card()->own_registers);
 	for (uint32_t i = 0; i < 50 * SPW_ARRAY_CNT(turn); i++) {

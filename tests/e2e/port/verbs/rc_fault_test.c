@@ -84,9 +84,9 @@ static uint32_t qpn_of(const struct kit_end *e)
 	const struct verbs_rc_port *vp =
 		spw_container_of(e->p.port, struct verbs_rc_port, peers.base);
 
-	for (uint32_t i = 0; i < vp->queue[0].peer_cnt; i++)
-		if (spw_peer_state(vp->queue[0].peer[i].rc) == SPW_PEER_UP)
-			return vp->queue[0].peer[i].qp->qp_num;
+	for (uint32_t i = 0; i < vp->queue[0].rc.peer_cnt; i++)
+		if (spw_peer_state(port_rc_conn_peer(&vp->queue[0].rc, i)) == SPW_PEER_UP)
+			return verbs_rc_peer_at(&vp->queue[0], i)->qpn;
 	fail_msg("no peer is up");
 	return 0;
 }

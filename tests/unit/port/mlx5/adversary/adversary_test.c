@@ -27,11 +27,11 @@ static const struct variant {
 	{"eth-striding-compressed", run_eth, MLX5_F_STRIDING | MLX5_F_COMPRESSED},
 	{"eth-striding-enhanced", run_eth, MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED},
 	{"rc-send", run_rc, MLX5_RC_STAMP},
-	{"rc-send-srq", run_rc, MLX5_RC_SRQ},
+	{"rc-send-srq", run_rc, PORT_RC_SRQ},
 	{"rc-send-compressed", run_rc, MLX5_RC_COMPRESSED},
-	{"rc-send-srq-compressed", run_rc, MLX5_RC_SRQ | MLX5_RC_COMPRESSED},
-	{"rc-write", run_rc, MLX5_RC_WRITE | MLX5_RC_STAMP},
-	{"rc-write-srq", run_rc, MLX5_RC_WRITE | MLX5_RC_SRQ},
+	{"rc-send-srq-compressed", run_rc, PORT_RC_SRQ | MLX5_RC_COMPRESSED},
+	{"rc-write", run_rc, PORT_RC_WRITE | MLX5_RC_STAMP},
+	{"rc-write-srq", run_rc, PORT_RC_WRITE | PORT_RC_SRQ},
 };
 
 static uint64_t first_seed, last_seed;

@@ -42,7 +42,7 @@ struct rc {
 
 static uint32_t slots_of_peer(unsigned flags)
 {
-	return CREDITS + (flags & MLX5_RC_WRITE ? 0 : SPW_PEER_CTRL_RESERVE);
+	return CREDITS + (flags & PORT_RC_WRITE ? 0 : SPW_PEER_CTRL_RESERVE);
 }
 
 static void open_pool(struct rc *c, struct node *n)
@@ -64,7 +64,7 @@ static void open_pool(struct rc *c, struct node *n)
 
 static void open_peer(struct rc *c, struct node *n, uint32_t i, struct rig_qp *qp)
 {
-	const bool srq = c->flags & MLX5_RC_SRQ;
+	const bool srq = c->flags & PORT_RC_SRQ;
 	uint8_t *rings = rig_memory(&c->r, RQ_CNT * 16 + SQ_CNT * 64);
 	spw_be32 *db = rig_memory(&c->r, 8);
 	struct mlx5_rc_peermem *m = &n->mem[i];
@@ -77,13 +77,13 @@ static void open_peer(struct rc *c, struct node *n, uint32_t i, struct rig_qp *q
 		       .lkey = c->r.lkey,
 		       .bf = c->r.k.uar->page + SPW_PRM_UAR_BF_OFFSET + (n - c->n) * 0x200,
 		       .bf_bytes = 256},
-		.ring_out = rig_memory(&c->r, SPW_PEER_CREDIT_MAX * 4),
-		.ring_in = rig_memory(&c->r, SPW_PEER_CREDIT_MAX * 4),
-		.index = i,
-		.slot_first = i * slots_of_peer(c->flags),
-		.slot_cnt = slots_of_peer(c->flags),
-		.sq_limit = SQ_CNT,
-		.credits = CREDITS};
+		.rc = {.ring_out = rig_memory(&c->r, SPW_PEER_CREDIT_MAX * 4),
+		       .ring_in = rig_memory(&c->r, SPW_PEER_CREDIT_MAX * 4),
+		       .index = i,
+		       .slot_first = i * slots_of_peer(c->flags),
+		       .slot_cnt = slots_of_peer(c->flags),
+		       .sq_limit = SQ_CNT,
+		       .credits = CREDITS}};
 	qp->rq = m->rq;
 	qp->sq = m->sq;
 	qp->db = db;
@@ -98,16 +98,14 @@ static void open_node(struct rc *c, struct node *n)
 	struct rig_cq rx = rig_cq(&c->r, CQ_CNT,
 				  c->flags & MLX5_RC_COMPRESSED ? MLX5_IB_CQE_RES_FORMAT_HASH : 0),
 		      tx = rig_cq(&c->r, SQ_CNT * PEERS, 0);
-	struct mlx5_rc_queue_conf conf = {.cq = rx.mem,
-					  .tx_cq = tx.mem,
-					  .pool = &n->pool,
-					  .flags = c->flags,
-					  .peer_cnt = PEERS,
-					  .index_cnt = PEERS};
+	struct mlx5_rc_queue_conf conf = {
+		.cq = rx.mem,
+		.tx_cq = tx.mem,
+		.rc = {.pool = &n->pool, .flags = c->flags, .peer_cnt = PEERS, .index_cnt = PEERS}};
 	struct rig_qp qp = {.type = IB_UVERBS_QPT_RC, .rx_cq = rx.handle, .tx_cq = tx.handle};
 
 	open_pool(c, n);
-	if (c->flags & MLX5_RC_SRQ) {
+	if (c->flags & PORT_RC_SRQ) {
 		conf.srq = (struct mlx5_rqmem){rig_memory(&c->r, CQ_CNT * 32),
 					       rig_memory(&c->r, 8),
 					       CQ_CNT,
@@ -126,19 +124,19 @@ static void open_node(struct rc *c, struct node *n)
 
 static void connect_peer(struct rc *c, struct node *a, struct node *b, uint32_t i)
 {
-	const struct mlx5_rc_remote remote = {
-		.credits = CREDITS,
-		.msg_max = SLOT_BYTES,
-		.slot_addr = (uintptr_t)spw_pool_slot_addr(&b->pool, b->mem[i].slot_first),
+	const struct spw_peer_remote remote = {
+		.credit_cnt = CREDITS,
+		.slot_bytes = SLOT_BYTES,
+		.slot_addr = (uintptr_t)spw_pool_slot_addr(&b->pool, b->mem[i].rc.slot_first),
 		.slot_stride = SLOT_BYTES,
 		.slot_rkey = c->r.lkey,
 		.ring_rkey = c->r.lkey,
-		.ring_addr = (uintptr_t)b->mem[i].ring_in,
+		.ring_addr = (uintptr_t)b->mem[i].rc.ring_in,
 		.ring_cnt = SPW_PEER_CREDIT_MAX};
 
 	rig_qp_up(&c->r, a->qp[i], b->qp[i]);
-	mlx5_rc_post(&a->q, &a->q.peer[i], c->r.lkey, c->r.lkey);
-	assert_int_equal(mlx5_rc_up(&a->q, &a->q.peer[i], &remote), 0);
+	port_rc_post(&a->q.rc, &mlx5_rc_peer_at(&a->q, i)->rc, c->r.lkey, c->r.lkey);
+	assert_int_equal(port_rc_up(&a->q.rc, &mlx5_rc_peer_at(&a->q, i)->rc, &remote), 0);
 }
 
 static void open_rc(struct rc *c, uint64_t seed, const char *options, unsigned flags)
@@ -149,8 +147,8 @@ static void open_rc(struct rc *c, uint64_t seed, const char *options, unsigned f
 	for (uint32_t i = 0; i < 2; i++)
 		open_node(c, &c->n[i]);
 	for (uint32_t i = 0; i < 2; i++) {
-		if (flags & MLX5_RC_SRQ)
-			mlx5_rc_post_shared(&c->n[i].q);
+		if (flags & PORT_RC_SRQ)
+			mlx5_rc_settle(&c->n[i].q.rc);
 		for (uint32_t p = 0; p < PEERS; p++)
 			connect_peer(c, &c->n[i], &c->n[!i], p);
 	}
@@ -230,7 +228,7 @@ static void check_slots(const struct node *n)
 {
 	struct spw_port_slots s;
 
-	mlx5_rc_queue_slots(&n->q, &s);
+	port_rc_queue_slots(&n->q.rc, &s);
 	assert_int_equal(s.lent, 0);
 	assert_int_equal(n->pool.free_cnt + s.in_rx + s.in_tx, n->pool.slot_cnt);
 }
@@ -240,10 +238,10 @@ static void check_ends(struct rc *c)
 	for (uint32_t i = 0; i < 2; i++) {
 		for (uint32_t p = 0; p < PEERS; p++) {
 			assert_int_equal(c->n[i].sent[p], c->n[!i].got[p]);
-			assert_int_equal(c->n[i].q.peer[p].side, SPW_PEER_SIDE_UP);
+			assert_int_equal(mlx5_rc_peer_at(&c->n[i].q, p)->rc.side, SPW_PEER_SIDE_UP);
 		}
-		assert_int_equal(c->n[i].q.stat.err[SPW_PORT_ERR_cqe_error], 0);
-		assert_int_equal(c->n[i].q.stat.err[SPW_PORT_ERR_protocol], 0);
+		assert_int_equal(c->n[i].q.rc.stat.err[SPW_PORT_ERR_cqe_error], 0);
+		assert_int_equal(c->n[i].q.rc.stat.err[SPW_PORT_ERR_protocol], 0);
 	}
 	assert_int_equal(c->r.nd->strict.qpn + c->r.nd->strict.index, 0);
 }
@@ -262,7 +260,7 @@ static void turn(struct rc *c, bool step)
 static void close_rc(struct rc *c)
 {
 	for (uint32_t i = 0; i < 2; i++)
-		mlx5_rc_return_slots(&c->n[i].q);
+		port_rc_return_slots(&c->n[i].q.rc);
 	for (uint32_t i = 0; i < 2; i++) {
 		mlx5_rc_queue_fini(&c->n[i].q);
 		assert_int_equal(spw_pool_fini(&c->n[i].pool), 0);

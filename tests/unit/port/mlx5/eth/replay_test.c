@@ -240,7 +240,7 @@ static void rc_replay(const char *name)
 			messages += n;
 		}
 		assert_true(messages > 2 * trace.cq);
-		assert_int_equal(rc.q->stat.rx_frames, messages);
+		assert_int_equal(rc.q->rc.stat.rx_frames, messages);
 		assert_int_equal(rc.qp[0].violations, 0);
 		cq_trace_line(&trace);
 		cq_trace_close(&trace);

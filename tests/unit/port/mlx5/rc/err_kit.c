@@ -12,11 +12,11 @@
 struct rch hand;
 
 const unsigned variants[6] = {0,
-			      MLX5_RC_SRQ,
-			      MLX5_RC_WRITE | MLX5_RC_STAMP,
-			      MLX5_RC_WRITE | MLX5_RC_SRQ,
+			      PORT_RC_SRQ,
+			      PORT_RC_WRITE | MLX5_RC_STAMP,
+			      PORT_RC_WRITE | PORT_RC_SRQ,
 			      MLX5_RC_COMPRESSED,
-			      MLX5_RC_COMPRESSED | MLX5_RC_SRQ};
+			      MLX5_RC_COMPRESSED | PORT_RC_SRQ};
 
 void open_rc(unsigned flags)
 {
@@ -50,7 +50,7 @@ void release(const struct spw_desc *desc, uint16_t cnt)
 
 uint32_t state_of(uint32_t peer)
 {
-	return rch_peer(&hand, peer)->side;
+	return rch_peer(&hand, peer)->rc.side;
 }
 
 void check_alive(uint32_t peer, uint32_t lent)
@@ -85,16 +85,15 @@ void recover(uint32_t peer)
 	struct spw_desc desc[SPW_BURST_MAX];
 
 	rch_rx_flush(&hand, peer);
-	mlx5_rc_mark(hand.q, p);
+	mlx5_rc_mark(&hand.q->rc, &p->rc);
 	rch_tx_flush(&hand, peer);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(burst(desc), 0);
-	mlx5_rc_reap(hand.q);
-	assert_true(mlx5_rc_is_drained(hand.q, p));
+	mlx5_rc_reap(&hand.q->rc);
+	assert_true(port_rc_is_drained(&hand.q->rc, &p->rc));
 	hand.qp[peer].rq_ci = hand.qp[peer].sq_ci = 0; /* what RESET does */
 	hand.qp[peer].db[0] = hand.qp[peer].db[1] = spw_cpu_to_be32(0);
-	mlx5_rc_reset(hand.q, p);
+	port_rc_reset(&hand.q->rc, &p->rc);
 	assert_int_equal(state_of(peer), SPW_PEER_SIDE_DOWN);
 	rch_up(&hand, peer);
-	assert_int_equal(hand.q->broken_cnt, 0);
 }

@@ -27,28 +27,29 @@ static void test_qp_errors(void **state)
 				rch_sent(&hand, hand.qp[1].qpn, 0,
 					 SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR);
 				hand.qp[1].sq_ci++;
-				mlx5_rc_reap(hand.q);
+				mlx5_rc_reap(&hand.q->rc);
 			} else {
 				rch_rx_error(&hand, 1, SPW_PRM_SYN_LOCAL_PROT_ERR);
 				assert_int_equal(burst(desc + 6), 0);
-				assert_int_equal(hand.q->stat.dropped[SPW_PORT_DROP_rx_error], 1);
+				assert_int_equal(hand.q->rc.stat.dropped[SPW_PORT_DROP_rx_error],
+						 1);
 			}
 			assert_int_equal(state_of(1), SPW_PEER_SIDE_BROKEN);
-			assert_int_equal(rch_peer(&hand, 1)->err.syndrome,
+			assert_int_equal(rch_peer(&hand, 1)->rc.code,
 					 tx ? SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR
 					    : SPW_PRM_SYN_LOCAL_PROT_ERR);
 			assert_true(rch_balanced(&hand, 4));
 			check_alive(0, 4);
-			assert_false(mlx5_rc_is_drained(hand.q, rch_peer(&hand, 1)));
+			assert_false(port_rc_is_drained(&hand.q->rc, &rch_peer(&hand, 1)->rc));
 			ptr[0] = &desc[2];
 			assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1),
 					 0); /* nothing is sent to it */
 			release(desc + 2, 4);
 			recover(1);
 			assert_true(rch_balanced(&hand, 0));
-			assert_true(hand.q->stat.err[SPW_PORT_ERR_cqe_error] > 0);
-			assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_protocol], 0);
-			assert_int_equal(hand.q->stat.tx_frames, 100);
+			assert_true(hand.q->rc.stat.err[SPW_PORT_ERR_cqe_error] > 0);
+			assert_int_equal(hand.q->rc.stat.err[SPW_PORT_ERR_protocol], 0);
+			assert_int_equal(hand.q->rc.stat.tx_frames, 100);
 			check_alive(1, 0);
 			check_alive(2, 0);
 			assert_int_equal(rch_close(&hand), 0);
@@ -64,7 +65,7 @@ static void test_silent_end(void **state)
 	uint8_t *addr;
 
 	(void)state;
-	open_rc(MLX5_RC_WRITE);
+	open_rc(PORT_RC_WRITE);
 	p = rch_peer(&hand, 1);
 	for (int i = 0; i < 4; i++)
 		assert_true(rch_message(&hand, 1, 50, NULL, &addr));
@@ -74,21 +75,21 @@ static void test_silent_end(void **state)
 	while (rch_send_one(&hand, 1, &msg)) /* a grant */
 		;
 	assert_int_equal(hand.tx_pi, hand.conf.start);
-	mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
-	assert_false(mlx5_rc_has_unread(hand.q, p));
+	port_rc_break(&hand.q->rc, &p->rc, SPW_PEER_WHY_PEER_GONE, 0);
+	assert_false(mlx5_rc_has_unread(&hand.q->rc, &p->rc));
 	rch_rx_flush(&hand, 1);
-	assert_true(mlx5_rc_has_unread(hand.q, p));
-	assert_false(mlx5_rc_has_unread(hand.q, rch_peer(&hand, 0)));
+	assert_true(mlx5_rc_has_unread(&hand.q->rc, &p->rc));
+	assert_false(mlx5_rc_has_unread(&hand.q->rc, &rch_peer(&hand, 0)->rc));
 	burst(desc);
-	assert_int_equal(p->rq_ci, p->rq_pi);
-	assert_false(mlx5_rc_has_unread(hand.q, p));
-	assert_false(mlx5_rc_is_drained(hand.q, p));
-	mlx5_rc_mark(hand.q, p);
+	assert_int_equal(p->rc.rq_ci, p->rc.rq_pi);
+	assert_false(mlx5_rc_has_unread(&hand.q->rc, &p->rc));
+	assert_false(port_rc_is_drained(&hand.q->rc, &p->rc));
+	mlx5_rc_mark(&hand.q->rc, &p->rc);
 	rch_tx_flush(&hand, 1);
-	assert_true(mlx5_rc_has_unread(hand.q, p));
-	assert_false(mlx5_rc_has_unread(hand.q, rch_peer(&hand, 0)));
+	assert_true(mlx5_rc_has_unread(&hand.q->rc, &p->rc));
+	assert_false(mlx5_rc_has_unread(&hand.q->rc, &rch_peer(&hand, 0)->rc));
 	recover(1);
-	assert_false(mlx5_rc_has_unread(hand.q, p));
+	assert_false(mlx5_rc_has_unread(&hand.q->rc, &p->rc));
 	check_alive(1, 0);
 	assert_int_equal(rch_close(&hand), 0);
 }
@@ -98,8 +99,8 @@ static void test_silent_end(void **state)
  */
 static void test_unread(void **state)
 {
-	static const unsigned flags[] = {MLX5_RC_SRQ, MLX5_RC_SRQ | MLX5_RC_COMPRESSED,
-					 MLX5_RC_SRQ | MLX5_RC_COMPRESSED};
+	static const unsigned flags[] = {PORT_RC_SRQ, PORT_RC_SRQ | MLX5_RC_COMPRESSED,
+					 PORT_RC_SRQ | MLX5_RC_COMPRESSED};
 
 	(void)state;
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(flags); i++) {
@@ -113,16 +114,16 @@ static void test_unread(void **state)
 			assert_true(rch_message(&hand, k < 5, 10, NULL, &addr));
 		if (i == 2)
 			rch_compress(&hand, 7);
-		mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
-		assert_false(mlx5_rc_is_drained(hand.q, p));
+		port_rc_break(&hand.q->rc, &p->rc, SPW_PEER_WHY_PEER_GONE, 0);
+		assert_false(port_rc_is_drained(&hand.q->rc, &p->rc));
 		assert_int_equal(spw_port_rx_burst(&hand.pq, desc, 6), 6);
-		assert_false(mlx5_rc_is_drained(hand.q, p));
+		assert_false(port_rc_is_drained(&hand.q->rc, &p->rc));
 		release(desc, 6);
-		assert_false(mlx5_rc_is_drained(hand.q, p));
+		assert_false(port_rc_is_drained(&hand.q->rc, &p->rc));
 		assert_int_equal(burst(desc), 1);
 		release(desc, 1);
 		assert_true(rch_message(&hand, 1, 10, NULL, &addr));
-		assert_true(mlx5_rc_is_drained(hand.q, p));
+		assert_true(port_rc_is_drained(&hand.q->rc, &p->rc));
 		release(desc, burst(desc));
 		recover(0);
 		check_alive(0, 0);

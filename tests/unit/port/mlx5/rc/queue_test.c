@@ -76,7 +76,7 @@ static void test_descriptors(void **state)
 	(void)state;
 	for (unsigned v = 0; v < RCH_VARIANT_CNT; v++) {
 		bool stamp = rch_variants[v] & MLX5_RC_STAMP,
-		     write = rch_variants[v] & MLX5_RC_WRITE;
+		     write = rch_variants[v] & PORT_RC_WRITE;
 		struct spw_desc desc[SPW_BURST_MAX];
 		uint32_t imm = 0xfeedc0de;
 
@@ -101,8 +101,8 @@ static void test_descriptors(void **state)
 			assert_int_equal(desc[i].reserved, 0);
 			check_bytes(&desc[i], (uint8_t)(i + 1));
 		}
-		assert_int_equal(hand.q->stat.rx_frames, 3);
-		assert_int_equal(hand.q->stat.rx_bytes, 357);
+		assert_int_equal(hand.q->rc.stat.rx_frames, 3);
+		assert_int_equal(hand.q->rc.stat.rx_bytes, 357);
 		assert_int_equal(spw_be32_to_cpu(hand.db[0]), 3);
 		assert_true(rch_balanced(&hand, 3));
 		release(desc, 3);
@@ -128,7 +128,7 @@ static void test_wqes(void **state)
 					*p = &d;
 			struct rch_msg msg;
 
-			open_rc(write ? MLX5_RC_WRITE : 0, 2, 16);
+			open_rc(write ? PORT_RC_WRITE : 0, 2, 16);
 			assert_int_equal(spw_port_lend_burst(&hand.pq, &slot, 1), 1);
 			d.slot = slot;
 			for (uint32_t k = 0; k < lens[i]; k++)
@@ -146,9 +146,9 @@ static void test_wqes(void **state)
 			assert_int_equal(msg.raddr, write ? RCH_SLOT_ADDR : 0);
 			for (uint32_t k = 0; k < SPW_MIN(lens[i], 64u); k++)
 				assert_int_equal(msg.data[k], (uint8_t)(9 + k));
-			mlx5_rc_reap(hand.q);
-			assert_int_equal(hand.q->stat.tx_frames, 1);
-			assert_int_equal(hand.q->stat.tx_bytes, lens[i]);
+			mlx5_rc_reap(&hand.q->rc);
+			assert_int_equal(hand.q->rc.stat.tx_frames, 1);
+			assert_int_equal(hand.q->rc.stat.tx_bytes, lens[i]);
 			assert_int_equal(hand.pool.free_cnt, 60);
 			assert_true(rch_clean(&hand));
 			assert_int_equal(rch_close(&hand), 0);
@@ -173,14 +173,14 @@ static void test_doorbells(void **state)
 	assert_int_equal(spw_be32_to_cpu(hand.qp[0].db[1]), 2);
 	assert_int_equal(spw_be32_to_cpu(hand.qp[1].db[1]), 1);
 	assert_true(rch_send_one(&hand, 0, &msg));
-	mlx5_rc_reap(hand.q);
-	assert_int_equal(hand.q->in_tx_cnt, 3); /* only the last of a burst has a completion */
+	mlx5_rc_reap(&hand.q->rc);
+	assert_int_equal(hand.q->rc.in_tx_cnt, 3); /* only the last of a burst has a completion */
 	assert_true(rch_send_one(&hand, 0, &msg));
-	mlx5_rc_reap(hand.q);
-	assert_int_equal(hand.q->in_tx_cnt, 1);
+	mlx5_rc_reap(&hand.q->rc);
+	assert_int_equal(hand.q->rc.in_tx_cnt, 1);
 	assert_true(rch_send_one(&hand, 1, &msg));
-	mlx5_rc_reap(hand.q);
-	assert_int_equal(hand.q->in_tx_cnt, 0);
+	mlx5_rc_reap(&hand.q->rc);
+	assert_int_equal(hand.q->rc.in_tx_cnt, 0);
 	assert_int_equal(rch_close(&hand), 0);
 }
 
@@ -216,16 +216,16 @@ static void test_halves_alternate_by_register(void **state)
 		assert_int_equal(half_rung(), next++ & 1);
 	}
 	for (unsigned i = 0; i < 4; i++) {
-		mlx5_rc_grant(hand.q, &hand.q->peer[i & 1]);
+		mlx5_rc_grant(&hand.q->rc, &mlx5_rc_peer_at(hand.q, i & 1)->rc);
 		assert_int_equal(half_rung(), next++ & 1);
-		mlx5_rc_mark(hand.q, &hand.q->peer[i & 1]);
+		mlx5_rc_mark(&hand.q->rc, &mlx5_rc_peer_at(hand.q, i & 1)->rc);
 		assert_int_equal(half_rung(), next++ & 1);
 	}
-	hand.q->peer[1].bf_toggle = 0; /* it got no register of its own */
+	mlx5_rc_peer_at(hand.q, 1)->bf_toggle = 0; /* it got no register of its own */
 	for (unsigned i = 0; i < 2; i++) {
-		mlx5_rc_grant(hand.q, &hand.q->peer[1]);
+		mlx5_rc_grant(&hand.q->rc, &mlx5_rc_peer_at(hand.q, 1)->rc);
 		assert_int_equal(half_rung(), 0);
-		mlx5_rc_grant(hand.q, &hand.q->peer[0]);
+		mlx5_rc_grant(&hand.q->rc, &mlx5_rc_peer_at(hand.q, 0)->rc);
 		assert_int_equal(half_rung(), next++ & 1);
 	}
 	rch_close(&hand);
@@ -267,8 +267,8 @@ static void test_no_credit(void **state)
 	(void)state;
 	open_rc(0, 2, 16);
 	hand.conf.remote_credits = 4;
-	mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
-	mlx5_rc_reset(hand.q, rch_peer(&hand, 0));
+	port_rc_break(&hand.q->rc, &rch_peer(&hand, 0)->rc, SPW_PEER_WHY_PEER_GONE, 0);
+	port_rc_reset(&hand.q->rc, &rch_peer(&hand, 0)->rc);
 	rch_up(&hand, 0);
 	lend(desc, ptr, 40, 1);
 	lend(desc + 40, ptr + 40, 4, 3);
@@ -280,8 +280,8 @@ static void test_no_credit(void **state)
 		assert_true(ptr[i] >= &desc[36] && ptr[i] < &desc[40]);
 		spw_port_release_burst(&hand.pq, &ptr[i]->slot, 1);
 	}
-	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_no_credit], 4);
-	assert_int_equal(hand.q->in_tx_cnt, 40);
+	assert_int_equal(hand.q->rc.stat.err[SPW_PORT_ERR_no_credit], 4);
+	assert_int_equal(hand.q->rc.in_tx_cnt, 40);
 	check_order(0, 0, 4);
 	check_order(1, 0, 4);
 	rch_control(&hand, 0, 7);
@@ -294,14 +294,14 @@ static void test_no_credit(void **state)
 		burst(desc + 45);
 		run_nic(0);
 	}
-	assert_int_equal(rch_peer(&hand, 0)->wait_pi - rch_peer(&hand, 0)->wait_ci, 2);
-	mlx5_rc_reap(hand.q);
+	assert_int_equal(rch_peer(&hand, 0)->rc.wait_pi - rch_peer(&hand, 0)->rc.wait_ci, 2);
+	mlx5_rc_reap(&hand.q->rc);
 	assert_true(rch_balanced(&hand, 0));
-	assert_int_equal(hand.q->in_tx_cnt, 2);
+	assert_int_equal(hand.q->rc.in_tx_cnt, 2);
 	assert_true(rch_clean(&hand));
-	mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
-	assert_int_equal(hand.q->stat.tx_flushed, 2);
-	assert_int_equal(hand.q->in_tx_cnt, 0);
+	port_rc_break(&hand.q->rc, &rch_peer(&hand, 0)->rc, SPW_PEER_WHY_PEER_GONE, 0);
+	assert_int_equal(hand.q->rc.stat.tx_flushed, 2);
+	assert_int_equal(hand.q->rc.in_tx_cnt, 0);
 	/* who is unknown, who belongs to another queue, and messages that the peer cannot hold, are
 	 * not sent */
 	assert_int_equal(spw_port_lend_burst(&hand.pq, slot, 1), 1);
@@ -327,12 +327,12 @@ static void test_before_it_is_up(void **state)
 
 	(void)state;
 	open_rc(0, 2, 16);
-	mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
-	mlx5_rc_reset(hand.q, rch_peer(&hand, 0));
+	port_rc_break(&hand.q->rc, &rch_peer(&hand, 0)->rc, SPW_PEER_WHY_PEER_GONE, 0);
+	port_rc_reset(&hand.q->rc, &rch_peer(&hand, 0)->rc);
 	qp->rq_ci = 0;
 	lend(desc, ptr, 1, 1);
 	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1), 0); /* DOWN */
-	mlx5_rc_post(hand.q, rch_peer(&hand, 0), RCH_LKEY, RCH_RING_LKEY);
+	port_rc_post(&hand.q->rc, &rch_peer(&hand, 0)->rc, RCH_LKEY, RCH_RING_LKEY);
 	spw_peer_tx_credit_start(&qp->tx, 16);
 	assert_true(rch_message(&hand, 0, 10, NULL, &addr));
 	assert_int_equal(burst(desc + 1), 1);
@@ -342,15 +342,15 @@ static void test_before_it_is_up(void **state)
 	assert_int_equal(run_nic(0), 0);
 	assert_true(rch_balanced(&hand, 0));
 
-	struct mlx5_rc_remote remote = {.credits = 20, .msg_max = 256};
+	struct spw_peer_remote remote = {.credit_cnt = 20, .slot_bytes = 256};
 
-	assert_int_equal(mlx5_rc_up(hand.q, rch_peer(&hand, 0), &remote), 0);
+	assert_int_equal(port_rc_up(&hand.q->rc, &rch_peer(&hand, 0)->rc, &remote), 0);
 	assert_int_equal(burst(desc + 2), 0);
 	assert_int_equal(run_nic(0), 1);
-	mlx5_rc_reap(hand.q);
-	assert_int_equal(hand.q->stat.tx_flushed, 1);
-	assert_int_equal(hand.q->stat.tx_frames, 1);
-	assert_int_equal(hand.q->in_tx_cnt, 0);
+	mlx5_rc_reap(&hand.q->rc);
+	assert_int_equal(hand.q->rc.stat.tx_flushed, 1);
+	assert_int_equal(hand.q->rc.stat.tx_frames, 1);
+	assert_int_equal(hand.q->rc.in_tx_cnt, 0);
 	assert_true(rch_balanced(&hand, 0));
 	assert_int_equal(rch_close(&hand), 0);
 }
@@ -381,7 +381,7 @@ static void test_credits(void **state)
 		burst(desc + 16);
 		run_nic(0);
 		assert_int_equal(spw_peer_tx_credit_left(&hand.qp[0].tx), 16);
-		assert_int_equal(hand.q->control_tx, 2);
+		assert_int_equal(hand.q->rc.control_tx, 2);
 		assert_true(rch_balanced(&hand, 0));
 		assert_true(rch_clean(&hand));
 		assert_int_equal(rch_close(&hand), 0);
@@ -392,7 +392,7 @@ static void test_credits(void **state)
  * the title's immediate is everybody's. */
 static void test_compressed(void **state)
 {
-	static const unsigned flags[] = {MLX5_RC_COMPRESSED, MLX5_RC_COMPRESSED | MLX5_RC_SRQ};
+	static const unsigned flags[] = {MLX5_RC_COMPRESSED, MLX5_RC_COMPRESSED | PORT_RC_SRQ};
 	uint32_t imm = 0xfeedc0de;
 
 	(void)state;

@@ -8,14 +8,14 @@
 const unsigned rch_variants[RCH_VARIANT_CNT] = {
 	0,
 	MLX5_RC_STAMP,
-	MLX5_RC_SRQ,
-	MLX5_RC_SRQ | MLX5_RC_STAMP,
-	MLX5_RC_WRITE,
-	MLX5_RC_WRITE | MLX5_RC_STAMP,
-	MLX5_RC_WRITE | MLX5_RC_SRQ,
-	MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP,
+	PORT_RC_SRQ,
+	PORT_RC_SRQ | MLX5_RC_STAMP,
+	PORT_RC_WRITE,
+	PORT_RC_WRITE | MLX5_RC_STAMP,
+	PORT_RC_WRITE | PORT_RC_SRQ,
+	PORT_RC_WRITE | PORT_RC_SRQ | MLX5_RC_STAMP,
 	MLX5_RC_COMPRESSED,
-	MLX5_RC_COMPRESSED | MLX5_RC_SRQ,
+	MLX5_RC_COMPRESSED | PORT_RC_SRQ,
 };
 
 /* ---- set-up ---- */
@@ -39,7 +39,7 @@ static uint8_t *cq_new(uint32_t cnt)
 
 static uint32_t qp_slots(const struct rch_conf *c)
 {
-	return c->credits + (c->flags & MLX5_RC_WRITE ? 0 : SPW_PEER_CTRL_RESERVE);
+	return c->credits + (c->flags & PORT_RC_WRITE ? 0 : SPW_PEER_CTRL_RESERVE);
 }
 
 static int peer_open(struct rch *h, uint32_t i)
@@ -57,13 +57,13 @@ static int peer_open(struct rch *h, uint32_t i)
 		.rq = {qp->rq, &qp->db[0], c->rq_cnt, 16, RCH_LKEY, 0},
 		.sq = {qp->sq, &qp->db[1], c->sq_cnt, qp->qpn, RCH_LKEY, h->uar + 0x800,
 		       c->bf_bytes},
-		.ring_out = qp->ring_out,
-		.ring_in = qp->ring_in,
-		.sq_limit = c->sq_cnt,
-		.index = i * 2 + 1,
-		.slot_first = i * qp_slots(c),
-		.slot_cnt = qp_slots(c),
-		.credits = c->credits,
+		.rc = {.ring_out = qp->ring_out,
+		       .ring_in = qp->ring_in,
+		       .sq_limit = c->sq_cnt,
+		       .index = i * 2 + 1,
+		       .slot_first = i * qp_slots(c),
+		       .slot_cnt = qp_slots(c),
+		       .credits = c->credits},
 	};
 	return mlx5_rc_attach(h->q, i, &mem);
 }
@@ -88,12 +88,12 @@ static int queue_open(struct rch *h)
 		.cq = {h->cq, &h->db[0], c->cq_cnt, 64},
 		.tx_cq = {h->tx_cq, &h->db[1], c->sq_cnt * 8, 64},
 		.srq = {h->srq, &h->db[2], c->srq_cnt, 32, RCH_LKEY, 0},
-		.pool = &h->pool,
-		.flags = c->flags,
-		.peer_cnt = c->peer_cnt,
-		.index_cnt = c->peer_cnt * 2,
-		.index = 3,
-		.port = 5,
+		.rc = {.pool = &h->pool,
+		       .flags = c->flags,
+		       .peer_cnt = c->peer_cnt,
+		       .index_cnt = c->peer_cnt * 2,
+		       .index = 3,
+		       .port = 5},
 	};
 
 	return mlx5_rc_queue_init(h->q, &qc);
@@ -117,6 +117,7 @@ int rch_open(struct rch *h, const struct rch_conf *conf)
 	h->uar = ring_new(4096);
 	memset(h->uar, 0, 4096);
 	h->q = aligned_alloc(64, sizeof(*h->q));
+	memset(h->q, 0, sizeof(*h->q));
 	spw_pool_init(&h->pool, &h->region, 0, conf->slot_bytes, slots);
 	take_slots(h);
 	rc = queue_open(h);
@@ -127,12 +128,14 @@ int rch_open(struct rch *h, const struct rch_conf *conf)
 	h->q->cq_ci = h->q->tx_cq_ci = conf->start;
 	h->q->srq_pi = h->srq_ci = conf->wqe_start;
 	mlx5_rc_queue_calls(h->q, &h->pq);
-	if (conf->flags & MLX5_RC_SRQ)
-		mlx5_rc_post_shared(h->q);
+	if (conf->flags & PORT_RC_SRQ)
+		mlx5_rc_settle(&h->q->rc);
 	for (uint32_t i = 0; i < conf->peer_cnt; i++) {
-		rch_peer(h, i)->rq_ci = rch_peer(h, i)->rq_pi = h->qp[i].rq_ci = conf->wqe_start;
-		rch_peer(h, i)->sq_ci = rch_peer(h, i)->sq_pi = h->qp[i].sq_ci = conf->wqe_start;
-		rch_peer(h, i)->sq_rung = rch_peer(h, i)->sq_signal = conf->wqe_start;
+		rch_peer(h, i)->rc.rq_ci = rch_peer(h, i)->rc.rq_pi = h->qp[i].rq_ci =
+			conf->wqe_start;
+		rch_peer(h, i)->rc.sq_ci = rch_peer(h, i)->rc.sq_pi = h->qp[i].sq_ci =
+			conf->wqe_start;
+		rch_peer(h, i)->sq_rung = rch_peer(h, i)->rc.sq_signal = conf->wqe_start;
 		h->qp[i].db[1] = spw_cpu_to_be32(conf->wqe_start);
 		rch_up(h, i);
 	}
@@ -141,8 +144,8 @@ int rch_open(struct rch *h, const struct rch_conf *conf)
 
 uint32_t rch_close(struct rch *h)
 {
-	if (h->q->pool)
-		mlx5_rc_return_slots(h->q);
+	if (h->q->rc.pool)
+		port_rc_return_slots(&h->q->rc);
 	mlx5_rc_queue_fini(h->q);
 	free(h->q);
 	for (uint32_t i = 0; i < h->conf.peer_cnt; i++) {
@@ -165,29 +168,30 @@ bool rch_balanced(const struct rch *h, uint32_t lent)
 {
 	struct spw_port_slots s;
 
-	mlx5_rc_queue_slots(h->q, &s);
+	port_rc_queue_slots(&h->q->rc, &s);
 	return s.lent == lent && h->pool.free_cnt + s.in_rx + s.lent + s.in_tx == h->pool.slot_cnt;
 }
 
 bool rch_clean(const struct rch *h)
 {
 	for (uint32_t i = 0; i < h->conf.peer_cnt; i++)
-		if (h->qp[i].violations || h->q->peer[i].side != SPW_PEER_SIDE_UP)
+		if (h->qp[i].violations || mlx5_rc_peer_at(h->q, i)->rc.side != SPW_PEER_SIDE_UP)
 			return false;
-	return !h->q->stat.err[SPW_PORT_ERR_cqe_error] && !h->q->stat.err[SPW_PORT_ERR_protocol];
+	return !h->q->rc.stat.err[SPW_PORT_ERR_cqe_error] &&
+	       !h->q->rc.stat.err[SPW_PORT_ERR_protocol];
 }
 
 struct mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer)
 {
-	return &h->q->peer[peer];
+	return mlx5_rc_peer_at(h->q, peer);
 }
 
 void rch_up(struct rch *h, uint32_t peer)
 {
 	struct rch_qp *qp = &h->qp[peer];
-	struct mlx5_rc_remote remote = {
-		.credits = h->conf.remote_credits,
-		.msg_max = h->conf.slot_bytes,
+	struct spw_peer_remote remote = {
+		.credit_cnt = h->conf.remote_credits,
+		.slot_bytes = h->conf.slot_bytes,
 		.slot_addr = RCH_SLOT_ADDR,
 		.slot_stride = RCH_STRIDE,
 		.slot_rkey = RCH_RKEY,
@@ -201,15 +205,15 @@ void rch_up(struct rch *h, uint32_t peer)
 	spw_peer_tx_credit_start(&qp->tx, h->conf.credits);
 	qp->granted = h->conf.remote_credits;
 	qp->got = 0;
-	mlx5_rc_post(h->q, rch_peer(h, peer), RCH_LKEY, RCH_RING_LKEY);
-	mlx5_rc_up(h->q, rch_peer(h, peer), &remote);
+	port_rc_post(&h->q->rc, &rch_peer(h, peer)->rc, RCH_LKEY, RCH_RING_LKEY);
+	port_rc_up(&h->q->rc, &rch_peer(h, peer)->rc, &remote);
 }
 
 /* ---- receive ---- */
 
 uint32_t rch_posted(const struct rch *h, uint32_t peer)
 {
-	if (h->conf.flags & MLX5_RC_SRQ)
+	if (h->conf.flags & PORT_RC_SRQ)
 		return (uint16_t)(spw_be32_to_cpu(h->db[2]) - h->srq_ci);
 	return (uint16_t)(spw_be32_to_cpu(h->qp[peer].db[0]) - h->qp[peer].rq_ci);
 }
@@ -228,7 +232,7 @@ uint32_t rch_take(struct rch *h, uint32_t peer, uint8_t **addr_out)
 	struct rch_qp *qp = &h->qp[peer];
 	uint32_t idx;
 
-	if (h->conf.flags & MLX5_RC_SRQ) {
+	if (h->conf.flags & PORT_RC_SRQ) {
 		idx = h->srq_cur;
 		*addr_out = wqe_addr(h->srq + (size_t)idx * 32 + 16);
 		h->srq_cur = spw_prm_wqe_srq_next_get_next_wqe_index(h->srq + (size_t)idx * 32);
@@ -317,11 +321,11 @@ bool rch_message(struct rch *h, uint32_t peer, uint32_t len, const uint32_t *imm
 		return false;
 	qp->violations += rch_posted(h, peer) == 0; /* a credit must have a receive behind it */
 	wqe = rch_take(h, peer, addr_out);
-	if (h->conf.flags & MLX5_RC_WRITE) {
+	if (h->conf.flags & PORT_RC_WRITE) {
 		slot = spw_be32_to_cpu(
 			qp->ring[qp->tx.used & (spw_pow2_ceil32(h->conf.credits) - 1)]);
 		qp->violations += slot >= h->conf.credits || *addr_out;
-		*addr_out = spw_pool_slot_addr(&h->pool, rch_peer(h, peer)->slot_first + slot);
+		*addr_out = spw_pool_slot_addr(&h->pool, rch_peer(h, peer)->rc.slot_first + slot);
 		rch_cqe(h, qp->qpn, SPW_PRM_CQE_RESP_WR_IMM, wqe, len, slot);
 	} else {
 		rch_cqe(h, qp->qpn, opcode, wqe, len, imm ? *imm : 0x11223344);
@@ -353,7 +357,7 @@ void rch_rx_error(struct rch *h, uint32_t peer, uint32_t syndrome)
 
 void rch_rx_flush(struct rch *h, uint32_t peer)
 {
-	for (uint32_t n = h->conf.flags & MLX5_RC_SRQ ? 0 : rch_posted(h, peer); n > 0; n--)
+	for (uint32_t n = h->conf.flags & PORT_RC_SRQ ? 0 : rch_posted(h, peer); n > 0; n--)
 		rch_rx_error(h, peer, SPW_PRM_SYN_WR_FLUSH_ERR);
 }
 

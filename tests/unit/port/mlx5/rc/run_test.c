@@ -166,8 +166,8 @@ static void test_cq_wraps(void **state)
 static void test_all_the_way(void **state)
 {
 	(void)state;
-	long_run(MLX5_RC_SRQ, 4, 32, 0, LAPS);
-	long_run(MLX5_RC_WRITE | MLX5_RC_STAMP, 4, 32, 0, LAPS);
+	long_run(PORT_RC_SRQ, 4, 32, 0, LAPS);
+	long_run(PORT_RC_WRITE | MLX5_RC_STAMP, 4, 32, 0, LAPS);
 	long_run(0, 4, 32, 0, LAPS);
 	long_run(MLX5_RC_COMPRESSED, 4, 32, 0, LAPS);
 }

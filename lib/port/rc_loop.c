@@ -2,13 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The turns of setup and of the queue's owner, which are one thread here, until the first peer of a
- * queue is connected to itself, or is down again (peer_loop.h).
+ * queue is connected to itself, or is down again (rc_loop.h).
  *
  * How many messages may be under way: each occupies a slot of the peer until it was sent on, and to
  * be sent on it needs the credit of another. With at most half of the slots occupied there is
  * always one: the peer advertises what waits at a quarter.
  */
-#include "port/peer_loop.h"
+#include "port/rc_loop.h"
 
 #include <errno.h>
 #include <time.h>

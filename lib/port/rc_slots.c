@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/spw_err.h"
-#include "port/peer_slots.h"
+#include "port/rc_slots.h"
 
 /* Takes everything and returns what is not wanted, because a pool hands out slots in no particular
  * order. -EBUSY, with the pool unchanged, if one of them was in use. */

@@ -4,8 +4,8 @@
  * Slots of a pool for the peers of a queue: the one place where mode=rc knows a pool. Private to
  * lib/port.
  */
-#ifndef SPW_PORT_PORT_SLOTS_H
-#define SPW_PORT_PORT_SLOTS_H
+#ifndef SPW_PORT_RC_SLOTS_H
+#define SPW_PORT_RC_SLOTS_H
 
 #include "pool/spw_pool.h"
 #include "peer/spw_peer.h"

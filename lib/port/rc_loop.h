@@ -4,8 +4,8 @@
  * A queue of mode=rc whose first peer is connected to itself, for the litmus: shared by mlx5/ and
  * verbs/. Private to lib/port.
  */
-#ifndef SPW_PORT_PEER_LOOP_H
-#define SPW_PORT_PEER_LOOP_H
+#ifndef SPW_PORT_RC_LOOP_H
+#define SPW_PORT_RC_LOOP_H
 
 #include "peer/spw_peer.h"
 #include "port/spw_port.h"
