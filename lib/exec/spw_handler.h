@@ -409,8 +409,7 @@ SPW_HD SPW_INLINE uint64_t spw_bytes_sum4(uint32_t w, uint64_t sum)
  */
 struct spw_tally {
 	uint64_t verdict[3];
-	uint64_t bad;
-	uint64_t digest;
+	uint64_t bad, digest;
 	uint64_t frames; /* executed */
 };
 

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plat/findings/list.h"
+#include "plat/findings.h"
 
 /* Of a PCIe link's bits, what is payload at the usual payload sizes. Of 126 Gb/s on Gen5 x4, 96 to
  * 100 were measured. Source: geerlingguy/sbc-reviews issue 92; PCI Express encodes 128 bits as 130

@@ -123,7 +123,7 @@ void plat_pairs_read(struct plat_read *r);
 /* Purpose: whether more of the kernel's contiguous memory is free than there is (pin.c). */
 bool plat_cma_is_lost(const struct spw_plat *plat);
 
-/* Purpose: adds a finding (plat_find of findings/list.h). When the table is full, it is dropped.
+/* Purpose: adds a finding (plat_find of findings.h). When the table is full, it is dropped.
  * Shape: fmt is the sentence, a newline, and the remedy.
  */
 struct spw_plat_finding *plat_finding_add(struct spw_plat *plat, enum spw_plat_severity severity,

@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plat/findings/list.h"
+#include "plat/findings.h"
 
 #define MEMLOCK_WANTED (64ull << 20)
 #define IDLE_US_MAX    100 /* an exit latency that a microsecond tail would show */

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "plat/findings/list.h"
+#include "plat/findings.h"
 
 #define COMPUTE_PROHIBITED 2
 

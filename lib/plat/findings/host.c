@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plat/findings/list.h"
+#include "plat/findings.h"
 
 #define CAP_NET_RAW 13
 

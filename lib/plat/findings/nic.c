@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plat/findings/list.h"
+#include "plat/findings.h"
 
 #define MTU_WANTED 9000u
 

@@ -20,7 +20,7 @@ DOCTOR = os.environ["SPINWIRE_DOCTOR"]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 INSIDE = "SPW_IN_NETNS"
 SPEED_S = 2
-FINDINGS = "lib/plat/findings/list.h"
+FINDINGS = "lib/plat/findings.h"
 
 
 def platform(name):

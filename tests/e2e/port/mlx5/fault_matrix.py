@@ -79,7 +79,9 @@ FAULTS = {
     "completion queue of a send queue fails": (at_spinwire("cq-overrun={cq1}"),
                                                "send queue: its completion queue failed"),
     "send queue in error": (at_spinwire("qp-error={qp0}"), "send queue: "),
-    "memory keys revoked, all of them": (revoke_keys, "receive queue: local protection error"),
+    # the device's event may come before the lcore reads the completion that names the cause
+    "memory keys revoked, all of them": (revoke_keys,
+                                         "receive queue: (local protection error|the device put it into error)"),
     "peer killed, another one comes": (peer_dies, None),
 }
 
@@ -117,9 +119,15 @@ MODES = {"eth latency": eth("latency"), "eth throughput": eth("throughput"),
 def flow(run, more):
     """Until so many more frames were received."""
     target = run.frames() + more
-    spwlab.wait_for(lambda: run.frames() >= target or run.process.poll() is not None, 60,
-                    f"{more} frames\n{run.output()}")
+    spwlab.wait_for(lambda: run.frames() >= target or run.process.poll() is not None, 60, f"{more} frames")
     check(run.process.poll() is None, f"spinwire left\n{run.output()}")
+
+
+def wait_said(run, says):
+    try:
+        spwlab.wait_for(lambda: re.search(says, run.output(), re.S), 60, repr(says))
+    except TimeoutError as late:
+        raise TimeoutError(f"{late} in:\n{run.output()}") from None
 
 
 @contextlib.contextmanager
@@ -147,7 +155,7 @@ def one(mode, inject, says):
             flow(run, FRAMES)
             inject(cable, run, source)
             if says and is_eth:
-                spwlab.wait_for(lambda: re.search(says, run.output(), re.S), 60, f"{says!r} in:\n{run.output()}")
+                wait_said(run, says)
         source = cable.later or source
         with time_outs_show(run.process, source.process):
             flow(run, FRAMES)

@@ -8,8 +8,8 @@
  *
  * Texts end without a full stop; what to do begins with the command.
  */
-#ifndef PLAT_FINDINGS_LIST_H
-#define PLAT_FINDINGS_LIST_H
+#ifndef PLAT_FINDINGS_H
+#define PLAT_FINDINGS_H
 
 #include <inttypes.h>
 
