@@ -74,6 +74,8 @@ static int source_input_parse(struct input *in, const char *name)
 {
 	json_error_t error;
 
+	if (in->bytes == 0)
+		return spw_err(EINVAL, "%s: is empty", name);
 	in->top = json_loadb(in->text, in->bytes, JSON_REJECT_DUPLICATES, &error);
 	if (!in->top)
 		return spw_err(EINVAL, "%s:%d: is no recorded machine, and no whole receipt: %s",

@@ -152,9 +152,6 @@ static int root_load(const struct walk *w)
 			EINVAL,
 			"%s:1:1: the file is empty; examples are in config/ and share/doc/spinwire",
 			w->conf->file);
-	rc = spw_yaml_expect_mapping(&w->yaml, root);
-	if (rc)
-		return rc;
 	for (pair = root->data.mapping.pairs.start; pair < root->data.mapping.pairs.top; pair++) {
 		const yaml_node_t *value = spw_yaml_node(&w->yaml, pair->value);
 

@@ -34,6 +34,7 @@ struct spw_yaml {
 /* Purpose: builds the document of a text, or of the file at path.
  * Shape:   any bytes, NUL included. what: the kind of file, for errors of the file itself.
  * Owner:   the caller, until spw_yaml_free; there is nothing to free after an error.
+ *          Its root is a mapping, or there is none: the text is empty.
  * Errors:  -EINVAL with the place, -EFBIG, -ENOMEM, -errno of the file.
  * Thread:  setup */
 int spw_yaml_load(struct spw_yaml *yaml_out, const char *name, const char *text, size_t bytes);

@@ -218,6 +218,7 @@ static int depth_check(const struct spw_yaml *yaml, const char *text, size_t byt
 /* Depth is checked in a pass of its own, before libyaml builds a document. */
 int spw_yaml_load(struct spw_yaml *yaml_out, const char *name, const char *text, size_t bytes)
 {
+	const yaml_node_t *root;
 	yaml_parser_t parser;
 	int rc;
 
@@ -232,7 +233,10 @@ int spw_yaml_load(struct spw_yaml *yaml_out, const char *name, const char *text,
 	if (!yaml_parser_load(&parser, &yaml_out->doc)) {
 		rc = parser_fail(yaml_out, &parser);
 	} else {
-		rc = end_expect(yaml_out, &parser);
+		/* first: what follows may be worse to read, in TOML for one */
+		root = yaml_document_get_root_node(&yaml_out->doc);
+		rc = root ? spw_yaml_expect_mapping(yaml_out, root) : 0;
+		rc = rc ? rc : end_expect(yaml_out, &parser);
 		if (rc)
 			spw_yaml_free(yaml_out);
 	}
