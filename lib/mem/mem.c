@@ -136,9 +136,11 @@ static int mem_alloc_kind(const struct spw_mem_req *req, struct spw_region *regi
 /* The reason stands in the log, since it decides how fast a run can be. */
 static void mem_log_region(const struct spw_region *region)
 {
-	spw_info("memory: %s, %zu MiB in pages of %zu KiB on NUMA node %d, because %s",
-		 spw_mem_kind_name(region->kind), region->bytes >> 20, region->page_bytes >> 10,
-		 region->numa_node, region->why);
+	const bool large = region->bytes >= 1u << 20;
+
+	spw_info("memory: %s, %zu %s in pages of %zu KiB on NUMA node %d, because %s",
+		 spw_mem_kind_name(region->kind), region->bytes >> (large ? 20 : 10),
+		 large ? "MiB" : "KiB", region->page_bytes >> 10, region->numa_node, region->why);
 }
 
 /* A failure leaves nothing behind: the id is free again, and region_out stays zero. */

@@ -293,9 +293,10 @@ static int host_map_pages(size_t bytes, int numa_node, bool shared, struct mem_m
 	map->va = shared ? host_map_shared(map->bytes, 0, &map->fd) : host_map_plain(map->bytes);
 	if (!map->va)
 		return spw_err(ENOMEM, "cannot map %zu MiB: %s", map->bytes >> 20, strerror(errno));
-	spw_advise("hugepages-none: no free hugepages for %zu MiB, plain pages are used (more TLB "
-		   "misses): echo %zu > /proc/sys/vm/nr_hugepages",
-		   map->bytes >> 20, SPW_ALIGN_UP(bytes, THP_BYTES) / THP_BYTES);
+	if (bytes >= THP_BYTES) /* what is smaller would waste most of a hugepage */
+		spw_advise("hugepages-none: no free hugepages for %zu MiB, plain pages are used "
+			   "(more TLB misses): echo %zu > /proc/sys/vm/nr_hugepages",
+			   map->bytes >> 20, SPW_ALIGN_UP(bytes, THP_BYTES) / THP_BYTES);
 	return 0;
 }
 

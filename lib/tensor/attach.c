@@ -109,7 +109,7 @@ static int tensor_open_cuda(struct spw_tensor_stream *stream, const char *kind,
 	int rc;
 
 	stream->cuda.gpu = -1;
-	if (device == SPW_TENSOR_CPU || (device == SPW_TENSOR_AUTO && strcmp(kind, "cuda-host")))
+	if (device == SPW_TENSOR_CPU || (device == SPW_TENSOR_AUTO && strncmp(kind, "cuda-", 5)))
 		return 0;
 	rc = tensor_cuda_open(&stream->cuda, gpu, stream->memory, stream->memory_bytes);
 	return device == SPW_TENSOR_AUTO ? 0 : rc;

@@ -164,7 +164,7 @@ def card(folder, mac):
 
 
 @contextlib.contextmanager
-def fed(executor="cuda"):
+def fed(executor="cuda-persistent"):
     """A stream of objects whose rows are spinwire-gen's frames, from a spinwire that open() starts."""
     with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder

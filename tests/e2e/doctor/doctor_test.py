@@ -123,8 +123,8 @@ COMPLAINTS = {
 
 def test_each_complaint_has_its_finding():
     """A recorded machine of tests/unit/plat/variants.json has each; and no finding is without a machine that has it."""
-    with open(os.path.join(ROOT, "tests/unit/plat/variants.json"), encoding="utf-8") as file:
-        shown = {code for variant in json.load(file) for code in variant["finds"]}
+    variants = documents.foreign(spwlab.read(os.path.join(ROOT, "tests/unit/plat/variants.json")))
+    shown = {code for variant in variants for code in variant["finds"]}
     for complaint, names in COMPLAINTS.items():
         check(set(names) <= shown, f"{complaint}: no machine shows {set(names) - shown}")
     coded = re.findall(r'^PLAT_FINDING\(\s*\w+, \w+, "([a-z-]+)"', spwlab.read(os.path.join(ROOT, FINDINGS)), re.M)
@@ -204,7 +204,7 @@ def test_wrong_documents():
 def test_diff():
     with spwlab.scratch() as folder:
         changed = write_file(folder, "changed.json", json.dumps({
-            **json.loads(spwlab.read(platform("dgx-spark"))), "sys/class/net/enP2p1s0f0np0/mtu": "1500"}))
+            **documents.foreign(spwlab.read(platform("dgx-spark"))), "sys/class/net/enP2p1s0f0np0/mtu": "1500"}))
         equal(doctor("diff", platform("dgx-spark"), platform("dgx-spark")).stdout, "", "diff of a machine and itself")
         out = doctor("diff", platform("dgx-spark"), changed, status=2).stdout
         check("+ nic-halves-differ: " in out and "  nic enP2p1s0f0np0 mtu: 9000 | 1500" in out, out)

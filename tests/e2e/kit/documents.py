@@ -66,6 +66,15 @@ def load(path):
         return loads(file.read())
 
 
+def lines(path, judged=50):
+    """A document of ours a line. Thousands are alike: the first are held against the schema."""
+    with open(path, encoding="utf-8") as file:
+        got = [json.loads(line) for line in file]
+    for document in got[:judged]:
+        check(document)
+    return got
+
+
 def foreign(text):
     """JSON of other programs, and messages of protocols: not a document of ours, which has a schema."""
     got = json.loads(text)

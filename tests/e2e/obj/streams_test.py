@@ -5,13 +5,13 @@ standard finds, on good streams and on those that lost, doubled, reordered, cut,
 dissectors judge the captures themselves.
 
   streams_test.py OBJ_HITS plan FORMAT | bytes FORMAT | tshark FORMAT"""
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 
+import documents
 import streams
 from stream_formats import FORMATS, frame_mark
 
@@ -28,7 +28,7 @@ def plan_of(hits, fmt, frames, folder):
     got = subprocess.run([hits, description, capture], capture_output=True, text=True, timeout=60)
     if got.returncode:
         raise AssertionError(f"obj_hits: status {got.returncode}, {got.stderr}")
-    lines = [json.loads(line) for line in got.stdout.splitlines()]
+    lines = [documents.foreign(line) for line in got.stdout.splitlines()]
     return lines[0], [(hit.get("miss"), hit.get("key"), hit.get("size"), hit.get("flags", 0) & 1,
                        [tuple(piece) for piece in hit.get("pieces", [])]) for hit in lines[1:]]
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames become objects: their bytes, as another process maps them, receipts, ledger and summary, against a model."""
 import collections
-import json
 import mmap
 import os
 import struct
@@ -11,8 +10,8 @@ import sys
 import time
 
 import documents
-import gen_test
 import spwtest
+import gen_test  # found by the line above
 from spwtest import Run, balanced, check, equal, spwlab, udp_frame
 
 PACKETS, PAYLOAD, OBJECTS, FILL = 5, 77, 12, 0xEE
@@ -123,7 +122,7 @@ def run_objects(executor):
             found = page.objects()
             run.end()
             summary = run.finish()
-        lines = receipts_of(receipts)
+        lines = documents.lines(receipts)
     equal(found, {o: whole(parts) for o, parts in objects.items()}, "objects")
     judge(lines, objects, numbers)
     balanced(summary, len(frames))
@@ -132,15 +131,6 @@ def run_objects(executor):
     equal(stream["states"], {"complete": OBJECTS - partial, "partial": partial, "shed": 0, "aborted": 0}, "states")
     equal(sum(stream["frames"].values()), len(frames), "frames of all fates")
     equal(sum(sum(line["packets"].values()) for line in lines), len(frames), "packets of all receipts")
-
-
-def receipts_of(path):
-    """Its lines; the first are held against the schema."""
-    with open(path, encoding="utf8") as file:
-        lines = [json.loads(line) for line in file]
-    for line in lines[:50]:
-        documents.check(line)
-    return lines
 
 
 def judge(lines, objects, numbers):
@@ -180,7 +170,7 @@ def test_newest():
             found = page.objects()
             run.end()
             summary = run.finish()
-        lines = receipts_of(receipts)
+        lines = documents.lines(receipts)
     check(len(found) > 20 and min(found) >= count - 40, f"objects {sorted(found)}")
     equal(found, {o: whole(objects[o]) for o in found}, "objects")
     back = [line for line in lines if line["cause"] == "taken_back"]
@@ -257,7 +247,7 @@ def test_softhca():
             found = page.objects()
             run.end()
             summary = run.finish()
-        lines = receipts_of(receipts)
+        lines = documents.lines(receipts)
     balanced(summary, gen["sent"])
     check(all(line["first_nic_ns"] <= line["last_nic_ns"] <= line["publish_ns"] + line["nic_uncertainty_ns"] and
               line["open_ns"] <= line["close_ns"] <= line["publish_ns"] for line in lines), "stamps out of order")

@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 
+import documents
 import spwtest
 from spwtest import check, equal, spwlab
 
@@ -76,7 +77,7 @@ def test_machines():
     doctor, spark = os.environ["SPINWIRE_DOCTOR"], os.path.join(ROOT, "config", "platforms", "dgx-spark.json")
     with spwlab.scratch() as folder:
         evil = os.path.join(folder, "evil")
-        machine = json.loads(spwlab.read(spark))
+        machine = documents.foreign(spwlab.read(spark))
         name = EVIL.decode(errors="ignore")  # JSON is UTF-8
         machine["sys/class/dmi/id/product_name"] += name
         machine["cuda/0/name"] += name

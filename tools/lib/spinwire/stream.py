@@ -366,7 +366,7 @@ def open(of=None, stream=None, device=None, prefix=None, eal=()):  # pylint: dis
     that runs. A config that no running spinwire has is started, with the EAL arguments `eal`.
 
     stream   its name, where the config has several
-    device   "cpu", "cuda", "cuda:1": who reads the objects; None: a GPU if they lie in memory of kind cuda-host
+    device   "cpu", "cuda", "cuda:1": who reads the objects; None: a GPU if they lie in memory of kind cuda-*
     prefix   EAL's file prefix of the spinwire that is meant"""
     kind, _, gpu = (device or "").partition(":")
     if (kind or None) not in DEVICES:
