@@ -176,9 +176,9 @@ def fed(executor="cuda-persistent"):
                 file.write(text)
         os.environ["SPINWIRE"] = os.path.join(folder, "spinwire")
         os.chmod(os.environ["SPINWIRE"], 0o755)
-        source = [*card(folder, SOURCE), os.path.join(HERE, "spinwire-gen"), "--no-huge", "-m", "128", "--file-prefix",
-                  "source", "--", "--port", "mlx5:mlx5_0,mode=eth", "--dst-mac", SINK, "--rate", "20kpps", "--size",
-                  "1066", "--flows", "1", "--echo", "no", "--seconds", "30s"]
+        source = [*card(folder, SOURCE), os.path.join(HERE, "spinwire-gen"), "--lcores", "0,1", "--no-huge", "-m",
+                  "128", "--file-prefix", "source", "--", "--port", "mlx5:mlx5_0,mode=eth", "--dst-mac", SINK,
+                  "--rate", "20kpps", "--size", "1066", "--flows", "1", "--echo", "no", "--seconds", "30s"]
         with spinwire.open(os.path.join(folder, "mark.conf.yaml")) as stream, \
                 subprocess.Popen(source, stdout=subprocess.DEVNULL) as process:
             try:
