@@ -22,6 +22,15 @@ static const char intro[] =
 	"A \\fIcondition\\fR is { FIELD: NUMBER, FIELD: [NUMBER, ...] }: all hold; numbers of a "
 	"list are below 64.\n";
 
+static const char examples[] = "A camera of GigE Vision: camera.yaml is\n.PP\n.nf\n"
+			       "format: gvsp\n"
+			       "set: { port: 20202, width: 1920, height: 1200, payload: 8164 }\n"
+			       "deadline: 20ms\n.fi\n"
+			       ".TP\n\\fBspinwire \\-\\- \\-\\-port mlx5:mlx5_0,mode=eth,udp=20202 "
+			       "\\-\\-objects camera.yaml \\-\\-receipts images.jsonl\\fR\n"
+			       "Makes an image of the payload of each frame's block, with a "
+			       "receipt of each as a line of JSON.\n";
+
 static void roff_text(const char *text)
 {
 	for (; *text; text++)
@@ -60,6 +69,7 @@ int main(void)
 	printf(".SH FORMATS\nTheir texts lie in share/spinwire/streams.\n");
 	for (uint32_t i = 0; (name = spw_obj_desc_format(i)); i++)
 		printf(".br\n.B %s\n", name);
-	printf(".SH SEE ALSO\nspinwire(1)\n");
+	printf(".SH EXAMPLES\n%s", examples);
+	printf(".SH SEE ALSO\nspinwire(1), spinwire\\-ports(7)\n");
 	return ferror(stdout) || fflush(stdout) ? 1 : 0;
 }

@@ -33,8 +33,8 @@ static const struct spw_opt_pair status[] = {
 	{"130 or 143", "interrupted"},
 	{NULL, NULL}};
 static const struct spw_opt_pair example[] = {
-	{"spinwire -l 0,1 --no-huge -m 128 -- --port null:rate=100kpps --seconds 10",
-	 "Ten seconds of frames that the null port makes, 100,000 a second, on any machine."},
+	{"spinwire -l 0,1 --no-huge -m 128 -- --port null:rate=50kpps --seconds 5",
+	 "Five seconds of frames that the null port makes, 50,000 a second, on any machine."},
 	{"spinwire --lcores auto -- --port mlx5:mlx5_0,mode=eth,udp=5357 --handler echo",
 	 "Echo UDP frames to port 5357 of an RDMA device until Ctrl-C."},
 	{"spinwire -- --config /etc/spinwire.yaml --json summary.json --slow-threshold 50us",

@@ -77,7 +77,7 @@ def test_dash():
             if what.split()[-1] in ("--json", "--receipt"):
                 documents.loads(done.stdout)  # and nothing else
             elif what == "doctor record":
-                check(done.stdout.startswith("# spinwire machine"), f"{what}: {done}")
+                equal(documents.foreign(done.stdout)["#"], "a machine recorded by spinwire-doctor", what)
             else:
                 check(done.returncode in (1, 2) and "does not go to stdout; name a file" in done.stderr,
                       f"{what}: {done}")
