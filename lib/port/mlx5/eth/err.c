@@ -329,16 +329,27 @@ static const char *mlx5_eth_err_text(const struct mlx5_err *err)
 	return err->syndrome ? spw_prm_syndrome_text(err->syndrome) : "a malformed completion";
 }
 
+/* The device's own event may come before the completion that says why; what was reported then
+ * lacked the cause, which the recovery has found. */
+static const char *mlx5_eth_err_found(const struct mlx5_err *err)
+{
+	return err->what && err->syndrome ? spw_prm_syndrome_text(err->syndrome) : NULL;
+}
+
 static uint16_t mlx5_eth_event_put(struct spw_port_event *event, enum spw_port_event_kind kind,
 				   const struct mlx5_eth_queue *q, const struct mlx5_err *err,
 				   const char *what)
 {
+	const char *found;
+
 	*event = (struct spw_port_event){.kind = kind, .queue = q->index, .code = err->syndrome};
 	switch (kind) {
 	case SPW_PORT_EVENT_QUEUE_BACK:
 		event->outage_ns = q->ops.tsc_to_ns(q->ops.obj, spw_cpu_counter() - err->since_tsc);
-		snprintf(event->text, sizeof(event->text), "%s queue: back after %llu us", what,
-			 (unsigned long long)event->outage_ns / 1000);
+		found = mlx5_eth_err_found(err);
+		snprintf(event->text, sizeof(event->text), "%s queue: back after %llu us%s%s", what,
+			 (unsigned long long)event->outage_ns / 1000, found ? "; it was " : "",
+			 found ? found : "");
 		break;
 	case SPW_PORT_EVENT_DEVICE_GONE:
 		snprintf(event->text, sizeof(event->text), "%s queue cannot be recovered: %.60s",

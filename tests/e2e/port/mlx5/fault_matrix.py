@@ -79,9 +79,8 @@ FAULTS = {
     "completion queue of a send queue fails": (at_spinwire("cq-overrun={cq1}"),
                                                "send queue: its completion queue failed"),
     "send queue in error": (at_spinwire("qp-error={qp0}"), "send queue: "),
-    # the device's event may come before the lcore reads the completion that names the cause
-    "memory keys revoked, all of them": (revoke_keys,
-                                         "receive queue: (local protection error|the device put it into error)"),
+    # at once, or, where the device's event came before the completion, when it is back
+    "memory keys revoked, all of them": (revoke_keys, "receive queue: (back after .* it was )?local protection error"),
     "peer killed, another one comes": (peer_dies, None),
 }
 

@@ -4,6 +4,7 @@
  * Errors of the receive side: counted by syndrome, reported once, recovered off the burst path, and
  * not a slot lost.
  */
+#include <string.h>
 #include <errno.h>
 
 #include "hand.h"
@@ -133,6 +134,27 @@ static void test_error_and_back(void **state)
 		check_alive(3);
 		spw_port_release_burst(&hand.pq, slot, 3);
 		assert_int_equal(spw_port_events(&hand.pq, ev, 4), 0);
+		assert_int_equal(hand_close(&hand), 0);
+	}
+}
+
+/* The device's own event comes before any burst has met the completion that names the cause: the
+ * report that the queue is back names it. */
+static void test_event_before_completion(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
+		struct spw_port_event ev[4];
+
+		open_rx(variants[v]);
+		hand_error(&hand, SPW_PRM_SYN_LOCAL_PROT_ERR);
+		hand.rq_ci++;
+		hand_flush(&hand);
+		mlx5_eth_rx_failed(hand.q, "the device says so");
+		assert_int_equal(spw_port_events(&hand.pq, ev, 4), 2);
+		assert_string_equal(ev[0].text, "receive queue: the device says so");
+		assert_non_null(strstr(ev[1].text, " us; it was local protection error"));
+		check_alive(0);
 		assert_int_equal(hand_close(&hand), 0);
 	}
 }
@@ -365,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_frame_between_two_looks),
 		cmocka_unit_test(test_error_and_back),
+		cmocka_unit_test(test_event_before_completion),
 		cmocka_unit_test(test_nonsense_and_back),
 		cmocka_unit_test(test_reset_inside_a_session),
 		cmocka_unit_test(test_too_long_by_syndrome),
