@@ -21,6 +21,8 @@
 
 /* ---- mappings and lists ---- */
 
+/* Only collects where each value stands and reads none of them, so that the caller decides the
+ * order of reading: the order of the keys in the document means nothing in YAML. */
 int desc_mapping(const struct desc_at *at, const char *inside, const struct spw_yaml_names *names,
 		 struct desc_at *at_out)
 {
@@ -47,6 +49,9 @@ const char *desc_key_name(uint32_t idx, const void *key)
 	return ((const struct desc_key *)key)[idx].name;
 }
 
+/* A key's place in its table is its priority: `order` stands before `fields` there, because a field
+ * is placed by the byte order of its part. The array bounds the keys of any mapping below the
+ * root; the largest, segments, has 8. */
 int desc_mapping_read(struct desc_build *b, const struct desc_at *at, const char *inside,
 		      const struct desc_key *key, uint32_t key_cnt)
 {
@@ -93,6 +98,8 @@ static int under_read(struct desc_build *b, const struct desc_at *at)
 	return rc;
 }
 
+/* The plan has one number for both keys, of which only the one that belongs to `under` is allowed.
+ * `under` stands above both in the table and is therefore known here. */
 static int port_set(struct desc_build *b, const struct desc_at *at, enum spw_obj_under under)
 {
 	uint64_t port;
@@ -124,10 +131,12 @@ static int number_read(struct desc_build *b, const struct desc_at *at)
 
 static int per_read(struct desc_build *b, const struct desc_at *at)
 {
-	b->per_at = *at;
+	b->per_at = *at; /* whether `per` fits the counter is known only at the end */
 	return desc_number(b, at, 1, UINT64_MAX, &b->per);
 }
 
+/* Counts objects, for a sender that begins again at 0 before its field is full. A power of 2, since
+ * the window compares keys modulo their width. */
 static int wrap_read(struct desc_build *b, const struct desc_at *at)
 {
 	int rc = desc_number(b, at, 2, 1ull << 32, &b->wrap);
@@ -145,6 +154,8 @@ static int align_read(struct desc_build *b, const struct desc_at *at)
 	return rc;
 }
 
+/* The key of an object has 64 bits, into which the fields of a label are concatenated in the order
+ * of the list; the first one is the most significant. */
 static int label_field(struct desc_build *b, const struct desc_at *at)
 {
 	const char *name;
@@ -212,6 +223,8 @@ static int end_read(struct desc_build *b, const struct desc_at *at)
 
 /* ---- the keys ---- */
 
+/* One value of `set`. The values of the format come first in b->set: the user's document may
+ * replace those, but not name one of its own a second time. */
 static int set_add(struct desc_build *b, const struct desc_at *key, const struct desc_at *at)
 {
 	struct desc_set *set = &b->set[b->set_cnt];
@@ -259,6 +272,9 @@ static int format_read(struct desc_build *b, const struct desc_at *at)
 	return 0;
 }
 
+/* The order of reading: names before what uses them. Therefore `set` comes first (desc_read has
+ * used `format` before), `header` and `items`, which make the fields, before the sums and
+ * conditions of other keys, `under` before the number of a port, and `shape` before `strides`. */
 const struct desc_key desc_root_key[] = {
 	{"format", format_read, "a shipped format to begin with; keys given beside it replace its"},
 	{"set", set_read, "NAME: NUMBER, to be used by name wherever a number may stand"},
@@ -299,6 +315,8 @@ static const char *policy_choice(uint32_t idx)
 #define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
 #define RULE(field)        FIELD(struct spw_obj_desc, rule.field)
 
+/* Keys that are plain options, so that lib/opt checks their ranges, writes their help and reads
+ * their units. They are values of struct spw_obj_desc itself, not of the build. */
 const struct spw_opt desc_rule_opt[] = {
 	{FIELD(struct spw_obj_desc, name), .key = "name", .kind = SPW_OPT_TEXT, .min = 1,
 	 .max = SPW_OBJ_NAME_BYTES - 1, .dflt = "objects", .help = "of the stream, in reports"},
@@ -369,6 +387,9 @@ static int keys_read(struct desc_build *b, const struct desc_at *value)
 
 /* ---- what spans several keys ---- */
 
+/* What needs all keys, in the order of dependence: the size of an object, the granule of its
+ * places, the steps, which test pieces against the granule; and last, whether the frames of an
+ * object can fill it. */
 static int build_finish(struct desc_build *b)
 {
 	const char *lacks = !b->part_cnt                ? "header"
@@ -441,6 +462,8 @@ static int format_merge(struct desc_build *b, struct desc_at *value, const struc
 	return rc;
 }
 
+/* Both documents stay loaded until the end: every value remembers the node that it was read from,
+ * and a fault found late is reported with the file and the line of that node. */
 static int desc_read(struct desc_build *b, const struct spw_yaml *yaml)
 {
 	struct desc_at value[ROOT_CNT] = {{NULL, NULL}};
@@ -465,6 +488,7 @@ static int desc_read(struct desc_build *b, const struct spw_yaml *yaml)
 	return rc;
 }
 
+/* Owns the document from here on. Options get their defaults first, and keys then replace them. */
 static int desc_begin(struct spw_yaml *yaml, struct spw_obj_desc *desc_out)
 {
 	struct desc_build b = {

@@ -16,6 +16,8 @@
 
 /* ---- steps ---- */
 
+/* Never fails: a plan that is too long goes on to be counted, so that callers need no error path
+ * and desc_emit can report how long it would have been. */
 struct spw_obj_step *desc_step_emit(struct emit *e, enum plan_op op)
 {
 	uint32_t idx = e->plan->step_cnt++;
@@ -45,7 +47,7 @@ static void unless_emit(struct emit *e, const struct desc_when *when, struct jum
 	}
 }
 
-/* The next step is the place. */
+/* The next step is the place. `off` counts the steps between: the run itself adds one to each. */
 static void jumps_land(struct emit *e, const struct jumps *jumps)
 {
 	for (uint32_t i = 0; i < SPW_OBJ_PLAN_STEP_MAX; i++)
@@ -55,7 +57,9 @@ static void jumps_land(struct emit *e, const struct jumps *jumps)
 
 /* ---- sums ---- */
 
-/* p / q of 2^64, rounded up, so that v * p / q is rounded right for v below 2^63 / q. */
+/* p / q of 2^64, rounded up, so that v * p / q is rounded right for v below 2^63 / q; a frame with
+ * a larger v is refused. For `number` alone: a sender that stamps its samples in other units has
+ * rounded, and the nearest sample is the one that it meant. */
 static int ratio_emit(struct emit *e, const struct desc_sum *sum, const struct desc_term *term)
 {
 	__extension__ typedef unsigned __int128 wide;
@@ -71,6 +75,8 @@ static int ratio_emit(struct emit *e, const struct desc_sum *sum, const struct d
 	return 0;
 }
 
+/* A place or a length that is not a whole number of bytes is a malformed frame, so a remainder
+ * refuses the frame instead of being rounded. The divisor travels in 32 bits of the step. */
 static int exact_emit(struct emit *e, const struct desc_sum *sum, const struct desc_term *term)
 {
 	struct spw_obj_step *step;
@@ -86,6 +92,8 @@ static int exact_emit(struct emit *e, const struct desc_sum *sum, const struct d
 	return 0;
 }
 
+/* Reducing the fraction first makes `x * 8 / 4` a product: it costs no division in a run, and
+ * takes an x that 4 does not divide. */
 static int term_emit(struct emit *e, const struct desc_sum *sum, struct desc_term term)
 {
 	uint64_t divisor = desc_divisor(term.times, term.over);
@@ -116,7 +124,8 @@ static int sum_check(const struct desc_sum *sum, enum plan_reg known)
 	return 0;
 }
 
-/* What is subtracted comes last, since a sum is never negative. */
+/* What is subtracted comes last, since a sum is never negative: in 64 bits without a sign, an early
+ * subtraction would refuse frames whose total is fine. */
 int desc_sum_emit(struct emit *e, const struct desc_sum *sum, enum plan_reg known)
 {
 	int rc = 0;
@@ -217,6 +226,13 @@ static void zeros_emit(struct emit *e, uint32_t part)
 			desc_step_emit(e, PLAN_OP_zero)->reg = e->b->field[i].reg;
 }
 
+/* The offsets of what follows a part:
+ *
+ *   always there   e->pending grows        added to the `off` of later steps, free in a run
+ *   conditional    a skip of its own       jumped over with the fields if the part is absent
+ *
+ * `bytes` moves `at` either way; the two kinds of offset simply add up, in any order.
+ */
 static int part_emit(struct emit *e, uint32_t idx)
 {
 	const struct desc_part *part = &e->b->part[idx];
@@ -248,7 +264,7 @@ static void items_emit(struct emit *e)
 	step->reg = e->b->field[items->count].reg;
 	step->shift = (uint8_t)items->value_bits;
 	step->a = UINT64_MAX >> (64 - items->value_bits);
-	step = desc_step_emit(e, PLAN_OP_ids);
+	step = desc_step_emit(e, PLAN_OP_ids); /* data of the step before: 8 ids do not fit one */
 	step->reg = e->b->field[items->field].reg;
 	step->need = (uint8_t)items->field_cnt;
 	step->off = items->id_cnt;
@@ -259,6 +275,8 @@ static void items_emit(struct emit *e)
 			test_emit(e, &e->b->field[items->field + i]);
 }
 
+/* The header of segments is the last part and is left out: it is emitted once for each segment. The
+ * bound follows the fields that it is computed from and precedes the payload, which it ends. */
 static int header_emit(struct emit *e)
 {
 	uint32_t parts = e->b->part_cnt - (e->b->segments.part ? 1 : 0);
@@ -283,6 +301,8 @@ static enum plan_reg payload_known(const struct desc_build *b)
 	return b->label_cnt ? PLAN_REG_PART : PLAN_REG_FIELD;
 }
 
+/* `info` ends the run, so the size and the mark of the end come first: a trailer without payload
+ * may carry both. */
 static int flags_emit(struct emit *e)
 {
 	struct jumps end = {{0}}, info = {{0}};
@@ -375,6 +395,13 @@ static void more_emit(struct emit *e, struct jumps *done)
 		done->word[idx / 64] |= 1ull << (idx % 64);
 }
 
+/* A plan has no loops, so the steps of a segment are repeated `most` times:
+ *
+ *   [more?] segment 1, more? segment 2, ... more? refuse, done: spread
+ *
+ * Each `more?` that does not hold jumps to `done`. A frame with still more segments is refused as
+ * a whole: a description whose `most` is too small shows in the counts of refused frames.
+ */
 static int segments_emit(struct emit *e)
 {
 	const struct desc_segments *s = &e->b->segments;

@@ -26,7 +26,12 @@ static struct desc_part *part_last(struct desc_build *b)
 }
 
 /* A big-endian field lies within the 8 bytes from the one that it begins in. A little-endian one
- * is counted from the top of its word, and is a word of its own where none is named. */
+ * is counted from the top of its word, and is a word of its own where none is named. Either way a
+ * run loads 8 bytes, shifts them right by `shift` and masks them; the packet must have the first
+ * `need` of them, counted from `off`:
+ *
+ *   big, 12 bits from bit 4 on   |....xxxx|xxxxxxxx|   off 0, need 2, shift 48
+ */
 static int field_place(const struct desc_part *part, struct desc_field *field)
 {
 	uint32_t word = part->word ? part->word : field->bits, first = part->bits % 8;
@@ -50,6 +55,8 @@ static int field_place(const struct desc_part *part, struct desc_field *field)
 	return 0;
 }
 
+/* Bits named _ take room and no entry: standards have far more reserved bits than a description has
+ * fields, and they may be longer than the 64 bits of a field. */
 static int field_add(struct desc_build *b, const struct desc_at *at, const char *text, size_t bytes,
 		     uint32_t bits)
 {
@@ -107,6 +114,8 @@ static int field_read(struct desc_build *b, const struct desc_at *at)
 
 /* ---- parts ---- */
 
+/* The callbacks of a part's keys get no part: it is always the last one of the build, which
+ * part_begin has added. */
 static int part_when(struct desc_build *b, const struct desc_at *at)
 {
 	return desc_when_use(b, at, &part_last(b)->when);
@@ -154,6 +163,8 @@ static int part_begin(struct desc_build *b, const struct desc_at *at)
 	return 0;
 }
 
+/* Parts begin at whole bytes, so that an offset that a part shifts at run time (`when`, `bytes`)
+ * never shifts bits. */
 static int part_end(struct desc_build *b, const struct desc_at *at)
 {
 	const struct desc_part *part = part_last(b);
@@ -186,7 +197,9 @@ int desc_header_read(struct desc_build *b, const struct desc_at *at)
 	return desc_list_read(b, at, "a list of parts, each a list of fields", part_read);
 }
 
-/* A guard of a field that stands in an absent part holds. */
+/* A guard of a field that stands in an absent part holds. A guard needs no register where the load
+ * itself can compare: one value of a big-endian field. A set of values, or bytes that have to be
+ * swapped first, do need one. */
 int desc_only_read(struct desc_build *b, const struct desc_at *at)
 {
 	struct desc_when when;
@@ -224,6 +237,8 @@ static int items_id(struct desc_build *b, const struct desc_at *at)
 	return rc;
 }
 
+/* The ids of fields and those of `none` share one list: the run searches all of them in one pass
+ * and accepts a frame in which exactly the first field_cnt were found. */
 static int item_id(struct desc_build *b, const struct desc_at *at)
 {
 	uint64_t id;
@@ -265,6 +280,7 @@ static int items_fields(struct desc_build *b, const struct desc_at *at)
 			rc = item_id(b, &value);
 		if (rc)
 			return rc;
+		/* Of no part: an item is where it is found, so no step may load it by an offset. */
 		*field = (struct desc_field){.bits = 64 - b->items.id_bits, .part = DESC_PART_MAX};
 		memcpy(field->name, name, strlen(name));
 		rc = desc_field_use(b, &key, b->field_cnt++);
@@ -358,6 +374,8 @@ const struct desc_key desc_segments_key[] = {
 	{"place", segments_place, "where in the object it belongs"},
 };
 
+/* Where data follows all headers, nothing but a field can say where the headers end. Inline data
+ * needs no such field: the next header follows until the packet is used up. */
 int desc_segments_read(struct desc_build *b, const struct desc_at *at)
 {
 	struct desc_segments *s = &b->segments;

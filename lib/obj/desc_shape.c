@@ -78,8 +78,9 @@ int desc_shape_read(struct desc_build *b, const struct desc_at *at)
 	return rc;
 }
 
-/* Every element lies within the object, and on no other: a permutation of the dimensions, with
- * room between them at most. */
+/* A permutation of the dimensions (planes, columns first): every element lies within the object,
+ * and on no other. Dimensions are taken by growing stride; each must step over what those before it
+ * reach. */
 static int strides_check(const struct spw_obj_shape *shape, uint64_t elements)
 {
 	uint64_t reach = 1; /* elements of the dimensions with smaller strides */
@@ -131,7 +132,9 @@ int desc_strides_read(struct desc_build *b, const struct desc_at *at)
 	return rc ? desc_fail(at, rc) : 0;
 }
 
-/* What executors can convert: spw_move.h. */
+/* What executors can convert: spw_move.h. Without a conversion only the byte order can differ,
+ * which is that of the parts of an element: the halves of a complex number are swapped one by one
+ * and stay in their places. Consumers get the byte order of the host, little. */
 static int op_choose(const struct desc_build *b, uint32_t *op_out)
 {
 	static const struct {
@@ -165,6 +168,8 @@ static int op_choose(const struct desc_build *b, uint32_t *op_out)
 		       wire->name, type->name);
 }
 
+/* An object has two sizes: plan.object_bytes as it is on the wire, in which places, granules and
+ * receipts count, and shape.bytes as a consumer maps it, after the conversion. */
 int desc_shape_finish(struct desc_build *b)
 {
 	struct spw_obj_shape *shape = &b->desc->shape;
@@ -208,6 +213,9 @@ uint64_t desc_place_granule(const struct desc_sum *place)
 	return granule;
 }
 
+/* The granule is the unit in which bytes are present or missing, so each costs a bit per object.
+ * The largest unit that all places share is the cheapest that is exact; a multiple of an element,
+ * since executors convert whole elements. If all places are 0, a frame is the object. */
 int desc_granule_choose(struct desc_build *b)
 {
 	struct spw_obj_plan *plan = &b->desc->plan;
@@ -235,7 +243,9 @@ int desc_granule_choose(struct desc_build *b)
 	return 0;
 }
 
-/* part * STEP: the places of an object follow each other, and are the object. */
+/* part * STEP: the places of an object follow each other, and are the object. Only this common form
+ * can be judged without frames; places that come from fields are judged frame by frame. A mistake
+ * in `per` or `bytes` would otherwise show only as objects that are never complete. */
 int desc_places_check(const struct desc_build *b)
 {
 	const struct desc_term *place = &b->place.term[0];

@@ -29,6 +29,7 @@ int desc_text(const struct desc_at *at, const char *want, const char **text_out)
 	return rc;
 }
 
+/* Words are compared exactly, as YAML is case-sensitive; the message lists all that are allowed. */
 int desc_choice(const struct desc_at *at, const char *(*name_of)(uint32_t, const void *),
 		const void *arg, uint32_t cnt, uint32_t *idx_out)
 {
@@ -65,6 +66,7 @@ static bool name_has(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
+/* A name begins with a letter, so that the first character separates it from a number in a sum. */
 static size_t name_bytes(const char *text)
 {
 	size_t bytes = 0;
@@ -88,6 +90,8 @@ static const char *field_name(uint32_t idx, const void *build)
 	return ((const struct desc_build *)build)->field[idx].name;
 }
 
+/* Names with a register that no field has: the run computes them. They are reserved, because a
+ * sum could not name a field of the same name. */
 static const char *const pseudo_name[PLAN_REG_FIELD] = {
 	[PLAN_REG_PART] = "part", [PLAN_REG_HEADER] = "header", [PLAN_REG_REST] = "rest"};
 
@@ -97,6 +101,8 @@ static const char *pseudo_word(uint32_t idx, const void *arg)
 	return pseudo_name[idx];
 }
 
+/* Only fields that were read before are found. A sum can thus never use a field that the frame has
+ * only behind the place where the sum is needed. */
 int desc_field_find(const struct desc_build *b, const struct desc_at *at, const char *name,
 		    uint32_t *field_out)
 {
@@ -114,6 +120,8 @@ int desc_field_find(const struct desc_build *b, const struct desc_at *at, const 
 				     nearest ? nearest : "", nearest ? "'?" : ""));
 }
 
+/* Registers are given on first use, so that a header of many fields costs a load only for those
+ * that something needs. Register 0 is never a field's and means that the field has none. */
 int desc_field_use(struct desc_build *b, const struct desc_at *at, uint32_t field)
 {
 	if (b->field[field].reg)
@@ -125,6 +133,8 @@ int desc_field_use(struct desc_build *b, const struct desc_at *at, uint32_t fiel
 	return 0;
 }
 
+/* Fields, values of `set` and reserved names share one space, since a sum may name any of them.
+ * `bytes` need not be the whole text: a field's name is followed by its bits. */
 int desc_name_new(const struct desc_build *b, const struct desc_at *at, const char *name,
 		  size_t bytes)
 {
@@ -151,6 +161,8 @@ int desc_name_new(const struct desc_build *b, const struct desc_at *at, const ch
 
 /* ---- numbers ---- */
 
+/* Sizes may have binary units (4KiB), and a count may have them as well. A name is looked up in
+ * `set` only, never among the fields: a number is constant, and known before the first frame. */
 static int number_of(const struct desc_build *b, const struct desc_at *at, const char *text,
 		     uint64_t *value_out)
 {
@@ -201,6 +213,8 @@ static int words_fail(const struct words *w, int rc)
 	return spw_yaml_fail(w->at->yaml, &node, rc);
 }
 
+/* Looks one word ahead and never goes back. Nothing here allocates or recurses, so that no text can
+ * exhaust the stack. */
 static char word_peek(struct words *w)
 {
 	while (*w->left == ' ')
@@ -267,6 +281,9 @@ static int word_name(struct words *w, enum plan_reg *reg_out)
 	return rc;
 }
 
+/* A NUMBER or a value of `set` becomes `times` of the register that is always 1, so that a constant
+ * is a term like any other. Brackets enclose one subtraction and do not nest: formats need it only
+ * for counters that begin at 1, and a step has just one subtrahend. */
 static int atom_read(struct words *w, struct desc_term *term)
 {
 	char word[DESC_NAME_BYTES];
@@ -288,6 +305,8 @@ static int atom_read(struct words *w, struct desc_term *term)
 	return rc ? rc : word_name(w, &term->reg);
 }
 
+/* All factors and all divisors are collected first, so `x / 2 * 5` is x * 5 / 2 and the order in
+ * which they are written does not matter. desc_emit.c decides how a quotient is computed. */
 static int term_read(struct words *w, struct desc_term *term)
 {
 	uint64_t number;
@@ -338,6 +357,7 @@ int desc_sum_read(struct desc_build *b, const struct desc_at *at, struct desc_su
 
 /* ---- conditions ---- */
 
+/* A list is one mask of 64 bits, so that a frame is tested against all its values by one shift. */
 static int test_list(const struct desc_build *b, const struct desc_at *at, struct desc_test *test)
 {
 	const yaml_node_item_t *item = at->node->data.sequence.items.start;
@@ -357,6 +377,8 @@ static int test_list(const struct desc_build *b, const struct desc_at *at, struc
 	return rc;
 }
 
+/* A single number may have all the bits of its field; one that is wider could never hold and is
+ * refused, because it is a mistake. */
 static int test_read(const struct desc_build *b, const struct desc_at *key,
 		     const struct desc_at *at, struct desc_test *test)
 {
