@@ -57,6 +57,8 @@ static void objects_path(const struct spw_conf *conf, const char *named, char *o
 		snprintf(out, bytes, "%s", named);
 }
 
+/* Before any port is opened, so that a fault in a description costs no start. The absolute paths
+ * are for telemetry: consumers, which run in other folders, find a stream by them (lib/tensor). */
 int app_objects_load(struct app *app)
 {
 	int rc = 0;
@@ -89,6 +91,7 @@ void app_objects_close(struct app *app)
 
 /* ---- receipts ---- */
 
+/* Opened at the start, so that a path that cannot be written is reported before the run. */
 int app_receipts_open(struct app *app)
 {
 	int fd, rc;
@@ -137,6 +140,7 @@ static json_t *receipt_json(const struct app *app, const struct spw_topo_lane *l
 		app_json_known(r->publish_tsc, spw_tsc_to_ns(tsc, r->publish_tsc)));
 }
 
+/* A full disk does not stop the data path: the failure is noted and reported once, at the end. */
 static void receipt_write(struct app *app, const struct spw_topo_lane *lane,
 			  const struct spw_obj_receipt *r)
 {
@@ -148,6 +152,8 @@ static void receipt_write(struct app *app, const struct spw_topo_lane *lane,
 	json_decref(row);
 }
 
+/* The control thread's part of every ms. An lcore passes receipts through a ring and never waits:
+ * what finds the ring full is counted as lost, so all that is there is taken in each turn. */
 void app_objects_turn(struct app *app, uint64_t turn)
 {
 	struct spw_obj_receipt receipt;
@@ -210,6 +216,8 @@ static void objects_print_words(const struct spw_enum_word *word, const uint64_t
 	}
 }
 
+/* The states add up to the number of objects. The causes exceed it by those taken back: they were
+ * published with one cause, and get a second one when the owner takes them from the queue. */
 static void objects_print_stream(const struct spw_topo_lane *lane)
 {
 	struct spw_obj_count count;
@@ -263,6 +271,8 @@ static json_t *objects_words_json(const struct spw_enum_word *word, const uint64
 	return all;
 }
 
+/* Unlike the text, JSON has every word, also where its count is 0: a script finds the same keys in
+ * every run. */
 static json_t *objects_stream_json(const struct spw_topo_lane *lane)
 {
 	json_t *frames = json_object();

@@ -23,6 +23,10 @@
 #define FREED_NS (2 * TENSOR_NS_PER_S) /* for the owner, to notice that a consumer died */
 #define RETRY_NS 10000000
 
+/* Opening /proc/PID/fd/N gives a descriptor of the same memfd, without a socket or any help of the
+ * owner. The size is checked first: a mapped page beyond the end of its file raises SIGBUS when it
+ * is touched. Writable, since a consumer changes the states of buffers, and DLPack's consumers may
+ * write into a tensor. */
 static int tensor_map(int32_t pid, int32_t fd, uint64_t bytes, void **at_out)
 {
 	char path[64];
@@ -46,6 +50,8 @@ static int tensor_map(int32_t pid, int32_t fd, uint64_t bytes, void **at_out)
 	return rc;
 }
 
+/* The page first: its own sizes have to fit what telemetry reported before they are used. Another
+ * program may have taken the number of a process that ended in between. */
 static int tensor_map_both(struct spw_tensor_stream *stream, const struct tensor_place *place)
 {
 	int rc = tensor_map(place->pid, place->page_fd, place->page_bytes, (void **)&stream->page);
@@ -64,6 +70,7 @@ static int tensor_map_both(struct spw_tensor_stream *stream, const struct tensor
 	return rc;
 }
 
+/* Names the process that is in the way: a forgotten notebook is the usual one. */
 static int tensor_busy(uint32_t pid, bool dead)
 {
 	char path[64], comm[32] = "?";
@@ -103,6 +110,8 @@ static int tensor_claim(struct spw_obj_page *page)
 	return 0;
 }
 
+/* SPW_TENSOR_AUTO takes a GPU where the objects are in memory meant for one, and goes on by the CPU
+ * where that fails. SPW_TENSOR_CUDA reports the failure, because the caller cannot do without. */
 static int tensor_open_cuda(struct spw_tensor_stream *stream, const char *kind,
 			    enum spw_tensor_device device, int32_t gpu)
 {
@@ -115,6 +124,9 @@ static int tensor_open_cuda(struct spw_tensor_stream *stream, const char *kind,
 	return device == SPW_TENSOR_AUTO ? 0 : rc;
 }
 
+/* The claim is last: until it succeeds, nothing of this process is visible to the owner, so an
+ * error before it needs no undoing there. The pidfd is opened before the claim, so that a wait for
+ * objects always notices that the owner died. */
 static int tensor_start(struct spw_tensor_stream *stream, const struct tensor_place *place,
 			enum spw_tensor_device device, int32_t gpu)
 {
@@ -143,6 +155,8 @@ static int tensor_start(struct spw_tensor_stream *stream, const struct tensor_pl
 	return rc;
 }
 
+/* The number of slots is known only from the mapped page, so the mappings are made in `head` and
+ * moved into the stream once it can be allocated. */
 int tensor_attach(const struct tensor_place *place, enum spw_tensor_device device, int32_t gpu,
 		  struct spw_tensor_stream **stream_out)
 {

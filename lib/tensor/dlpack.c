@@ -42,6 +42,8 @@ struct dl_versioned {
 };
 SPW_ASSERT_SIZE(struct dl_versioned, 80);
 
+/* What an export allocates, once: the tensor that the consumer gets, what it points to, and the way
+ * back to the object. The managed struct is at offset 0, so its address is that of the export. */
 struct dl_export {
 	union {
 		struct dl_managed managed;
@@ -52,6 +54,8 @@ struct dl_export {
 	int64_t shape[SPW_OBJ_DIM_MAX], strides[SPW_OBJ_DIM_MAX];
 };
 
+/* May run in any thread, with or without Python's lock, and after spw_tensor_close: the stream is
+ * freed only with the last reference to its last object, which tensor_drop may be returning. */
 static void export_free(struct dl_export *export)
 {
 	tensor_drop(export->stream, export->buffer);
@@ -68,6 +72,8 @@ static void versioned_delete(struct dl_versioned *self)
 	export_free(spw_container_of(self, struct dl_export, versioned));
 }
 
+/* Shape and strides are copied, since the page is shared memory and a consumer may use them for as
+ * long as it owns the tensor. Strides count elements, as in the page. */
 static void export_fill(struct dl_export *export, const struct spw_tensor *tensor,
 			const struct spw_tensor_export *how)
 {
@@ -95,6 +101,8 @@ static void export_fill(struct dl_export *export, const struct spw_tensor *tenso
 		export->managed = (struct dl_managed){.tensor = t, .deleter = managed_delete};
 }
 
+/* The CUDA stream is noted before the reference is taken: an object whose last reference is dropped
+ * waits only for the streams that were noted by then. */
 int spw_tensor_dlpack(struct spw_tensor_stream *stream, const struct spw_tensor *tensor,
 		      const struct spw_tensor_export *how, void **managed_out)
 {
@@ -119,6 +127,8 @@ int spw_tensor_dlpack(struct spw_tensor_stream *stream, const struct spw_tensor 
 
 /* ---- Python's capsules ---- */
 
+/* Set once by the Python package, before its first capsule: it passes the interpreter's own
+ * functions, so that this library serves every version of Python. */
 static int (*capsule_is_valid)(void *capsule, const char *name);
 static void *(*capsule_pointer)(void *capsule, const char *name);
 
@@ -134,7 +144,8 @@ void spw_tensor_capsule_calls(int (*is_valid)(void *capsule, const char *name),
 	capsule_pointer = pointer;
 }
 
-/* A consumer that took the tensor has renamed the capsule. */
+/* A consumer that took the tensor has renamed the capsule to "used_dltensor" and calls the deleter
+ * itself: the name alone says who owns the tensor. */
 void spw_tensor_capsule_free(void *capsule)
 {
 	for (int versioned = 0; versioned < 2; versioned++) {

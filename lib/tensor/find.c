@@ -5,8 +5,13 @@
  * socket under EAL's runtime folder; those that answer /spinwire/objects have a row for each of
  * their streams:
  *
- *   name, kind, config, description        texts; the files are absolute paths, left out where too
- * long pid, page_fd, page_bytes, memory_fd, memory_bytes
+ *   name, kind                             texts
+ *   config, description                    absolute paths; left out where they are too long
+ *   pid, page_fd, memory_fd                a process, and numbers of descriptors in it
+ *   page_bytes, memory_bytes
+ *
+ * Answers of other programs are untrusted: a program that is stopped costs ANSWER_S, and a row that
+ * lacks a key is no stream. attach.c checks what it maps.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,6 +44,8 @@ struct find {
 
 /* ---- one program ---- */
 
+/* A program of another user is not asked, because its answer would name the memory to map. The
+ * credentials are the connection's, so that they hold whatever the rights of the folder are. */
 static int find_connect(const char *path)
 {
 	const struct timeval limit = {.tv_sec = ANSWER_S};
@@ -104,6 +111,8 @@ static void find_append(char *list, size_t bytes, const char *name)
 	snprintf(list + used, bytes - used, "%s%s", used ? ", " : "", name);
 }
 
+/* `of` is what the user has at hand: a stream's name, the file of --config, or the description.
+ * Files are compared as absolute paths without links: the programs may run in other folders. */
 static bool find_is_of(const struct find *find, const json_t *row)
 {
 	const char *of = find->conf->of;
@@ -113,6 +122,8 @@ static bool find_is_of(const struct find *find, const json_t *row)
 				  !strcmp(find->path, row_text(row, "description"))));
 }
 
+/* Goes on after the first that fits, since two that fit are an error; those that do not are noted
+ * for the message, which lists what the user could have meant. */
 static void find_row(struct find *find, const json_t *row)
 {
 	const char *name = row_text(row, "name"), *stream = find->conf->stream;

@@ -48,6 +48,8 @@ void tensor_sleep_ns(int64_t ns)
 	nanosleep(&(struct timespec){ns / TENSOR_NS_PER_S, ns % TENSOR_NS_PER_S}, NULL);
 }
 
+/* In a child of fork(), the mappings are shared with the parent and the counters of references are
+ * a copy: releasing there would return buffers that the parent still reads. */
 static int tensor_forked(const struct spw_tensor_stream *stream)
 {
 	return stream->forks == spw_fork_cnt
@@ -60,6 +62,8 @@ static int tensor_forked(const struct spw_tensor_stream *stream)
 
 /* ---- the stream's own references ---- */
 
+/* The events go before the context that they belong to, and the claim is returned while the page is
+ * still mapped. No buffer is TAKEN any more: each had a reference to the stream. */
 static void stream_free(struct spw_tensor_stream *stream)
 {
 	for (uint32_t i = 0; stream->cuda.calls && i < stream->page->buffer_cnt; i++)
@@ -105,6 +109,8 @@ static void tensor_collect(struct spw_tensor_stream *stream)
 	}
 }
 
+/* Not in the order of release: an object whose kernels have ended does not wait for one whose have
+ * not. Only the holder of reap_lock changes `waiting`. */
 static void tensor_return_passed(struct spw_tensor_stream *stream)
 {
 	uint32_t *link = &stream->waiting, at;
@@ -121,7 +127,9 @@ static void tensor_return_passed(struct spw_tensor_stream *stream)
 	}
 }
 
-/* The caller has a reference to the stream. */
+/* The caller has a reference to the stream. limit_ns: how long kernels may take; 0 looks once. When
+ * the time is over, what still waits stays on the list: its buffer is never handed to the owner
+ * while a kernel may read it. */
 static void tensor_reap(struct spw_tensor_stream *stream, int64_t limit_ns)
 {
 	const int64_t until = limit_ns ? tensor_now_ns() + limit_ns : 0;
@@ -189,6 +197,9 @@ static int slot_gone(struct spw_tensor_stream *stream)
 	return spw_err(EALREADY, "stream %s: the object was released", stream->page->name);
 }
 
+/* An export may be made while the object is held, or of another export; without either, the buffer
+ * may be another object's already. The check and the increment are one CAS, so that a release in
+ * between makes it fail. */
 int tensor_keep(struct spw_tensor_stream *stream, const struct spw_tensor *tensor)
 {
 	uint64_t word;
@@ -203,6 +214,7 @@ int tensor_keep(struct spw_tensor_stream *stream, const struct spw_tensor *tenso
 	return 0;
 }
 
+/* No generation is compared: an export's own reference keeps the object in its slot. */
 void tensor_drop(struct spw_tensor_stream *stream, uint32_t buffer)
 {
 	uint64_t word;
@@ -261,6 +273,8 @@ int spw_tensor_record(struct spw_tensor_stream *stream, const struct spw_tensor 
 
 /* ---- next ---- */
 
+/* All of the slot is written before its word is stored: until then no call finds a reference in it.
+ * The reference to the stream is the object's; slot_return drops it. */
 static void tensor_fill(struct spw_tensor_stream *stream, uint32_t buffer, uint64_t generation,
 			struct spw_tensor *tensor_out)
 {
@@ -311,6 +325,9 @@ static int tensor_over(const struct spw_tensor_stream *stream, int rc, bool died
 	return spw_err(ETIMEDOUT, "stream %s: no object in time", stream->page->name);
 }
 
+/* `wake` and the owner's death are read before the queue is. An object that is published between
+ * these reads has changed `wake`, so that the wait returns at once; and objects that an owner
+ * published before it died are still taken, before -EOWNERDEAD is returned. */
 int spw_tensor_next(struct spw_tensor_stream *stream, int64_t timeout_ns,
 		    struct spw_tensor *tensor_out)
 {
@@ -343,6 +360,9 @@ int spw_tensor_next(struct spw_tensor_stream *stream, int64_t timeout_ns,
 
 /* ---- close ---- */
 
+/* `closed` is set before the list is collected (slot_push has the other half): from here on the
+ * thread that drops an object's last reference returns the buffer itself, for there is no next call
+ * that would. */
 void spw_tensor_close(struct spw_tensor_stream *stream)
 {
 	if (!stream || stream->forks != spw_fork_cnt)

@@ -30,6 +30,8 @@
 #define BATCH_CNT_MIN   256u /* what a table is made for, where the executor has fewer batches */
 #define MOVES_PER_BATCH 128u /* of which the table has room when all batches are under way */
 
+/* Moves of a stream's table. The lcore reuses an entry once the batch that named it has retired, so
+ * the table has to last for all batches that can be under way at once. */
 static uint32_t topo_table_cnt(const struct spw_topo *topo)
 {
 	return SPW_MAX(topo->conf.exec.batch_cnt, BATCH_CNT_MIN) * MOVES_PER_BATCH;
@@ -44,6 +46,8 @@ static uint32_t topo_stream_cnt(const struct spw_topo *topo)
 	return cnt;
 }
 
+/* shared: a memfd, which other processes can map. Regions are released with the topology, also
+ * those that were added before an error. */
 static int topo_region_add(struct spw_topo *topo, size_t bytes, int numa_node, bool shared,
 			   const char *what)
 {
@@ -100,6 +104,8 @@ static int stream_page_open(const struct spw_topo *topo, struct spw_topo_lane *l
 	return 0;
 }
 
+/* One region for all buffers of a stream, so that a consumer maps and registers it once. The stride
+ * aligns each object to BUFFER_ALIGN, which DLPack asks for. */
 static int stream_memory_open(struct spw_topo *topo, struct spw_topo_lane *lane,
 			      const struct spw_obj_desc *desc)
 {
@@ -139,6 +145,7 @@ static int stream_window_open(struct spw_topo *topo, struct spw_topo_lane *lane,
 	return spw_obj_open(&oc, spw_pipe_receipt_put, &lane->pipe, &s->obj);
 }
 
+/* The page describes the memory (its stride), and the window fills both: hence the order. */
 static int stream_open(struct spw_topo *topo, struct spw_topo_lane *lane, uint32_t idx)
 {
 	const struct spw_obj_desc *desc = topo->conf.port[lane->conf.port].objects;
@@ -182,6 +189,8 @@ struct spw_pipe_objects topo_pipe_objects(const struct spw_topo *topo, struct sp
 
 /* ---- consumers ---- */
 
+/* Returns the buffers that the process had taken, and frees its claim, so that a consumer that is
+ * started again finds the stream. spw_obj_page_reclaim refuses if another process has the claim. */
 static void stream_consumer_end(struct spw_topo_stream *s, const char *how)
 {
 	int freed = spw_obj_page_reclaim(s->page, s->consumer_pid);
