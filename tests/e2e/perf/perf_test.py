@@ -459,7 +459,7 @@ def test_peer_dies():
 
 def test_rdma_blocked():
     """TCP works, RoCE does not: the ends are on different cables. RDMA rows fail once, TCP rows are measured."""
-    with server(under=card(cable_name=cable() + "a")) as (host, _):
+    with server(under=card("--ip", "10.53.0.1", cable_name=cable() + "a")) as (host, _):
         done = perf(host, "--rows", "write,send,tcp", *QUICK,
                     under=card("--ip", "10.53.0.2", "--mac", "02:53:57:00:00:02", cable_name=cable() + "b"), status=4)
     equal(len(re.findall("FAILED", done.stdout)), len(set(re.findall("FAILED: .*", done.stdout))), "each reason once")
