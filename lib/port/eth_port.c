@@ -3,7 +3,8 @@
  *
  * The part of mode=eth that needs no queue (eth_port.h). Called by mlx5/eth and verbs/eth.
  *
- *   open    link, use of the interface, control thread, caps      the driver has opened the device
+ *   open    link, use of the interface, multicast groups,         the driver has opened the device
+ *           control thread, caps
  *   loop    the litmus: a rule that leads own frames to one queue
  *   start   loop ends ─► base of the counters ─► flow rules       the driver has its queues ready
  *   stop    control thread ─► loop, flow rules                    the queues stop afterwards
@@ -44,6 +45,7 @@ int port_eth_open(struct rdma_dev *dev, uint64_t mtu, struct port_eth *pe)
 
 	pe->dev = dev;
 	rc = rc ? rc : rdma_eth_check_use(dev, &pe->flow);
+	rc = rc ? rc : rdma_join_groups(dev, &pe->flow, &pe->join);
 	rc = rc ? rc : rdma_ctl_open(dev, pe->base.queue_cnt, &client, &pe->ctl);
 	if (!rc)
 		port_eth_fill_caps(pe, rdma_eth_mtu(dev, mtu));
@@ -53,6 +55,7 @@ int port_eth_open(struct rdma_dev *dev, uint64_t mtu, struct port_eth *pe)
 /* Fine without an open. */
 void port_eth_close(struct port_eth *pe)
 {
+	rdma_join_end(&pe->join);
 	rdma_ctl_close(pe->ctl);
 }
 

@@ -33,6 +33,7 @@ struct port_eth {
 	struct rdma_dev *dev;       /* the driver's, from port_eth_open on */
 	struct rdma_flow_conf flow; /* filled in by the driver before port_eth_open */
 	struct rdma_steer steer;
+	struct rdma_join join; /* of flow's groups, from open to close */
 	struct rdma_loop loop; /* the litmus's */
 	struct rdma_ctl *ctl;
 	struct ibv_wq *wq[SPW_PORT_QUEUE_MAX]; /* by queue, for the indirection table */
@@ -42,12 +43,12 @@ struct port_eth {
 	bool started;        /* the queues take frames, and must be stopped; also after a failure */
 };
 
-/* Purpose: checks link and rules of an open device, opens its control thread, and fills in what
- *          such a port can do.
+/* Purpose: checks link and rules of an open device, joins multicast groups, opens its control
+ *          thread, and fills in what such a port can do.
  * Shape:   mtu: as rdma_eth_mtu asks.
  * Owner:   the caller, until port_eth_close; dev is borrowed until then.
  * Thread:  setup
- * Errors:  those of rdma_dev_check_link, rdma_eth_check_use and rdma_ctl_open. */
+ * Errors:  those of rdma_dev_check_link, rdma_eth_check_use, rdma_join_groups and rdma_ctl_open. */
 int port_eth_open(struct rdma_dev *dev, uint64_t mtu, struct port_eth *pe);
 /* Zeroed is fine. Thread: setup. */
 void port_eth_close(struct port_eth *pe);

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Flow rules and the RSS QPs behind them (spw_rdma_flow.h): parses the keys, then creates the
- * objects. The table of keys has the text of spinwire-ports(7) too.
- *
- * A rule matches one kind of packet, since a QP hashes one kind: IPv4 or IPv6, with UDP, TCP or
- * neither. A more specific rule has a higher priority, so that "IPv4" does not take the packets
- * that "UDP over IPv4" spreads by ports. What no rule matches stays with the kernel.
+ * Flow rules and the RSS QPs behind them (spw_rdma_flow.h): creates the objects of the rules that
+ * flow_keys.c made of a port's keys.
  *
  *   rule (conf)      l3, l4, port ──► kind: 6 = {IPv4, IPv6} x {UDP, TCP, other}, and "no IP"
  *   RSS QP, by kind  hashes addresses (and ports) ──► table of WQs, round robin
@@ -14,16 +10,17 @@
  *
  *   priority         0  L3 and L4 named        1  one of them any        2  both any
  *
- * mode=eth of both drivers parses the keys at open. eth_port.c creates the objects at start and
- * after a work queue was re-created, and destroys them at stop; a work queue that is replaced
- * takes them down first. dev->lock orders the owners of queues. The order of creation matters:
- * tables, then the QP of a kind, then its rules, so that no frame arrives at a queue that is not
- * there; destruction goes backwards.
+ * A more specific rule has a higher priority, so that "IPv4" does not take the packets that "UDP
+ * over IPv4" spreads by ports. What no rule matches stays with the kernel.
+ *
+ * eth_port.c creates the objects at start and after a work queue was re-created, and destroys them
+ * at stop; a work queue that is replaced takes them down first. dev->lock orders the owners of
+ * queues. The order of creation matters: tables, then the QP of a kind, then its rules, so that no
+ * frame arrives at a queue that is not there; destruction goes backwards.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
@@ -42,169 +39,6 @@ static uint8_t rss_key[40] = {
 	0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
 	0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 };
-
-/* ---- from keys to rules ---- */
-
-static const struct spw_port_key flow_key[] = {
-	{"flow", "all",
-	 "Every frame that the port lets in; the kernel receives none of them then. It must be "
-	 "written out on an interface that the kernel uses: the default route, an address, or such "
-	 "a bridge, bond or VLAN on top. A function that shares its port (a VF, an SF, one half of "
-	 "a "
-	 "port of a DGX Spark) gets frames to its own MAC address and broadcast; multicast only "
-	 "while the interface is all-multicast (ip link set dev IFACE allmulticast on), other "
-	 "addresses only while it is promiscuous. A physical function alone on its port gets them "
-	 "all. (Read off the drivers of Linux and DPDK, not tried on a card.) RoCE to the port's "
-	 "own address never comes.",
-	 "all, if no other key of this list is given", 0, 0},
-	{"mac", "ADDR", "Destination MAC address. All addresses and the VLAN must match.", NULL, 0,
-	 0},
-	{"vlan", "ID", "VLAN.", NULL, 0, 4094},
-	{"ipv4", "ADDR", "Destination address.", NULL, 0, 0},
-	{"ipv6", "ADDR", "Destination address.", NULL, 0, 0},
-	{"udp", "PORT",
-	 "Destination port. May be repeated, with tcp= up to 16 times: one match is enough.", NULL,
-	 1, 65535},
-	{"tcp", "PORT", "As udp=.", NULL, 1, 65535},
-};
-const struct spw_port_keys rdma_flow_keys = {"mode=eth", flow_key, SPW_ARRAY_CNT(flow_key)};
-
-static int rdma_flow_parse_mac(const char *text, struct rdma_flow_conf *conf)
-{
-	uint8_t *m = conf->mac;
-	char end;
-
-	conf->has_mac = true;
-	if (sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%c", &m[0], &m[1], &m[2], &m[3], &m[4],
-		   &m[5], &end) == 6)
-		return 0;
-	return spw_err(
-		EINVAL,
-		"mac=%s is no address: six bytes in hexadecimal with colons, 02:00:00:00:00:01",
-		text);
-}
-
-/* Decimal only. The callers' limits leave out what is reserved: port 0, VLAN 4095. */
-static int rdma_flow_parse_number(const char *key, const char *text, unsigned long min,
-				  unsigned long max, uint16_t *value_out)
-{
-	char *end;
-	unsigned long v = strtoul(text, &end, 10);
-
-	if (end == text || *end || *text == '-' || v < min || v > max)
-		return spw_err(EINVAL, "%s=%s is no number in %lu .. %lu", key, text, min, max);
-	*value_out = (uint16_t)v;
-	return 0;
-}
-
-static int rdma_flow_parse_ip(int family, const char *key, const char *text, void *out)
-{
-	return inet_pton(family, text, out) == 1
-		       ? 0
-		       : spw_err(EINVAL, "%s=%s is no %s address", key, text,
-				 family == AF_INET ? "IPv4" : "IPv6");
-}
-
-/* The limit is that of the key list: each port is up to two rules. */
-static int rdma_flow_rule_add(struct rdma_flow_conf *conf, enum rdma_l3 l3, enum rdma_l4 l4,
-			      uint16_t port)
-{
-	if (conf->rule_cnt == RDMA_FLOW_RULE_MAX)
-		return spw_err(EINVAL, "more than %u ports in udp= and tcp=", RDMA_FLOW_PORT_MAX);
-	conf->rule[conf->rule_cnt++] = (struct rdma_rule){l3, l4, port};
-	return 0;
-}
-
-/* One rule per IP version: the one whose address is given, or both. */
-static int rdma_flow_rules_of_l4(struct rdma_flow_conf *conf, enum rdma_l4 l4, uint16_t port)
-{
-	bool any = !conf->has_ipv4 && !conf->has_ipv6;
-	int rc = 0;
-
-	if (any || conf->has_ipv4)
-		rc = rdma_flow_rule_add(conf, RDMA_L3_IPV4, l4, port);
-	if (!rc && (any || conf->has_ipv6))
-		rc = rdma_flow_rule_add(conf, RDMA_L3_IPV6, l4, port);
-	return rc;
-}
-
-/* flow=all, and addresses without ports: one rule for each kind of packet, so that each is hashed
- * as well as it can be. */
-static int rdma_flow_rules_without_ports(struct rdma_flow_conf *conf)
-{
-	int rc = rdma_flow_rules_of_l4(conf, RDMA_L4_UDP, 0);
-
-	rc = rc ? rc : rdma_flow_rules_of_l4(conf, RDMA_L4_TCP, 0);
-	rc = rc ? rc : rdma_flow_rules_of_l4(conf, RDMA_L4_ANY, 0);
-	if (!rc && !conf->has_ipv4 && !conf->has_ipv6)
-		rc = rdma_flow_rule_add(conf, RDMA_L3_ANY, RDMA_L4_ANY, 0);
-	return rc;
-}
-
-static int rdma_flow_parse_address_key(struct rdma_flow_conf *conf, const char *key,
-				       const char *value, bool *taken)
-{
-	*taken = true;
-	if (!strcmp(key, "mac"))
-		return rdma_flow_parse_mac(value, conf);
-	if (!strcmp(key, "vlan")) {
-		conf->has_vlan = true;
-		return rdma_flow_parse_number(key, value, 0, 4094, &conf->vlan);
-	}
-	if (!strcmp(key, "ipv4")) {
-		conf->has_ipv4 = true;
-		return rdma_flow_parse_ip(AF_INET, key, value, conf->ipv4);
-	}
-	if (!strcmp(key, "ipv6")) {
-		conf->has_ipv6 = true;
-		return rdma_flow_parse_ip(AF_INET6, key, value, conf->ipv6);
-	}
-	*taken = false;
-	return 0;
-}
-
-static int rdma_flow_parse_port_keys(const struct spw_port_spec *spec, struct rdma_flow_conf *conf)
-{
-	int rc = 0;
-
-	for (uint32_t i = 0; i < spec->arg_cnt && !rc; i++) {
-		const char *key = spw_port_spec_key(spec, i);
-		enum rdma_l4 l4 = strcmp(key, "udp") ? RDMA_L4_TCP : RDMA_L4_UDP;
-		uint16_t port = 0;
-
-		if (strcmp(key, "udp") && strcmp(key, "tcp"))
-			continue;
-		rc = rdma_flow_parse_number(key, spw_port_spec_value(spec, i), 1, 65535, &port);
-		rc = rc ? rc : rdma_flow_rules_of_l4(conf, l4, port);
-	}
-	return rc;
-}
-
-int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *conf)
-{
-	const char *flow = spw_port_spec_find(spec, "flow");
-	bool named = false, taken;
-	int rc = 0;
-
-	memset(conf, 0, sizeof(*conf));
-	for (uint32_t i = 0; i < spec->arg_cnt && !rc; i++) {
-		rc = rdma_flow_parse_address_key(conf, spw_port_spec_key(spec, i),
-						 spw_port_spec_value(spec, i), &taken);
-		named |= taken;
-	}
-	rc = rc ? rc : rdma_flow_parse_port_keys(spec, conf);
-	if (rc)
-		return rc;
-	if (flow && strcmp(flow, "all"))
-		return spw_err(EINVAL,
-			       "flow=%s is not known: flow=all, or name frames with mac=, vlan=, "
-			       "ipv4=, ipv6=, udp=, tcp=",
-			       flow);
-	if (flow && (named || conf->rule_cnt))
-		return spw_err(EINVAL, "flow=all takes every frame; leave it out to name some");
-	conf->by_default = !flow && !named && !conf->rule_cnt;
-	return conf->rule_cnt ? 0 : rdma_flow_rules_without_ports(conf);
-}
 
 /* ---- RSS ---- */
 
@@ -292,13 +126,18 @@ static void rdma_flow_spec_add(struct flow_request *req, const void *spec, uint1
 	req->attr.num_of_specs++;
 }
 
-/* Always the first spec. Without mac= and vlan= its masks are zeros, which match every frame. */
-static void rdma_flow_add_eth(struct flow_request *req, const struct rdma_flow_conf *conf)
+/* Always the first spec. Without mac=, group= and vlan= its masks are zeros, which match every
+ * frame. A group's MAC address has its last 23 bits (RFC 1112, 6.4). */
+static void rdma_flow_add_eth(struct flow_request *req, const struct rdma_flow_conf *conf,
+			      const struct rdma_rule *rule)
 {
 	struct ibv_flow_spec_eth eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(eth)};
+	const uint32_t group = ntohl(rule->group.addr_be);
+	const uint8_t group_mac[] = {1,           0, 0x5e, group >> 16 & 0x7f, group >> 8 & 0xff,
+				     group & 0xff};
 
-	if (conf->has_mac) {
-		memcpy(eth.val.dst_mac, conf->mac, 6);
+	if (conf->has_mac || group) {
+		memcpy(eth.val.dst_mac, group ? group_mac : conf->mac, 6);
 		memset(eth.mask.dst_mac, 0xff, 6);
 	}
 	if (conf->has_vlan) {
@@ -308,13 +147,22 @@ static void rdma_flow_add_eth(struct flow_request *req, const struct rdma_flow_c
 	rdma_flow_spec_add(req, &eth, sizeof(eth));
 }
 
-static void rdma_flow_add_ipv4(struct flow_request *req, const struct rdma_flow_conf *conf)
+static void rdma_flow_add_ipv4(struct flow_request *req, const struct rdma_flow_conf *conf,
+			       const struct rdma_group *group)
 {
 	struct ibv_flow_spec_ipv4 ip = {.type = IBV_FLOW_SPEC_IPV4, .size = sizeof(ip)};
 
 	if (conf->has_ipv4) {
 		memcpy(&ip.val.dst_ip, conf->ipv4, 4);
 		memset(&ip.mask.dst_ip, 0xff, 4);
+	}
+	if (group->addr_be) {
+		ip.val.dst_ip = group->addr_be;
+		ip.mask.dst_ip = UINT32_MAX;
+	}
+	if (group->source_be) {
+		ip.val.src_ip = group->source_be;
+		ip.mask.src_ip = UINT32_MAX;
 	}
 	rdma_flow_spec_add(req, &ip, sizeof(ip));
 }
@@ -353,7 +201,8 @@ static void rdma_flow_rule_text(const struct rdma_flow_conf *conf, const struct 
 
 	if (rule->port)
 		snprintf(port, sizeof(port), " port %u", rule->port);
-	snprintf(text, bytes, "%s%s%s%s%s%s", l3[rule->l3], l4[rule->l4], port,
+	snprintf(text, bytes, "%s%s%s%s%s%s%s", l3[rule->l3], l4[rule->l4], port,
+		 rule->group.addr_be ? ", to a multicast group" : "",
 		 conf->has_mac ? ", to a MAC address" : "", conf->has_vlan ? ", in a VLAN" : "",
 		 conf->has_ipv4 || conf->has_ipv6 ? ", to an IP address" : "");
 }
@@ -371,9 +220,9 @@ static int rdma_flow_make(const struct rdma_flow_conf *conf, const struct rdma_r
 	};
 	char text[128];
 
-	rdma_flow_add_eth(&req, conf);
+	rdma_flow_add_eth(&req, conf, rule);
 	if (rule->l3 == RDMA_L3_IPV4)
-		rdma_flow_add_ipv4(&req, conf);
+		rdma_flow_add_ipv4(&req, conf, &rule->group);
 	if (rule->l3 == RDMA_L3_IPV6)
 		rdma_flow_add_ipv6(&req, conf);
 	if (rule->l4 != RDMA_L4_ANY)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Statistics and MTU of the network interface of an RDMA port (spw_rdma_netdev.h), called by the
- * drivers' open, start and stat. The interface is that of the port's first GID; plat/spw_ethtool.h
- * reads its statistics.
+ * Statistics, MTU and multicast groups of the network interface of an RDMA port
+ * (spw_rdma_netdev.h), called by the drivers' open, start and stat. The interface is that of the
+ * port's first GID; plat/spw_ethtool.h reads its statistics.
  */
 #include "rdma/spw_rdma_netdev.h"
 
@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -172,7 +174,90 @@ int rdma_eth_check_use(const struct rdma_dev *dev, const struct rdma_flow_conf *
 	return spw_err(
 		EBUSY,
 		"%s: %s, and without a key this port takes every frame from the kernel: name "
-		"those that it should get (udp=, tcp=, ipv4=, ipv6=, mac=, vlan=), or write "
+		"those that it should get (udp=, tcp=, ipv4=, ipv6=, group=, mac=, vlan=), or "
+		"write "
 		"flow=all",
 		dev->name, why);
+}
+
+/* ---- multicast groups ---- */
+
+/* By the index of the interface, which needs no address. */
+static int rdma_join_one(int fd, const char *netdev, const struct rdma_group *group)
+{
+	const struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = group->addr_be},
+				 source = {.sin_family = AF_INET,
+					   .sin_addr.s_addr = group->source_be};
+	struct group_source_req one = {.gsr_interface = if_nametoindex(netdev)};
+	struct group_req any = {.gr_interface = one.gsr_interface};
+	char text[INET_ADDRSTRLEN];
+	int rc;
+
+	memcpy(&any.gr_group, &addr, sizeof(addr));
+	memcpy(&one.gsr_group, &addr, sizeof(addr));
+	memcpy(&one.gsr_source, &source, sizeof(source));
+	rc = group->source_be
+		     ? setsockopt(fd, IPPROTO_IP, MCAST_JOIN_SOURCE_GROUP, &one, sizeof(one))
+		     : setsockopt(fd, IPPROTO_IP, MCAST_JOIN_GROUP, &any, sizeof(any));
+	if (!rc)
+		return 0;
+	inet_ntop(AF_INET, &addr.sin_addr, text, sizeof(text));
+	if (errno == ENOBUFS)
+		return spw_err(ENOBUFS,
+			       "group=%s: the kernel joins no more groups, or senders of one, for "
+			       "a port: sysctl -w net.ipv4.igmp_max_memberships=64 "
+			       "net.ipv4.igmp_max_msf=64",
+			       text);
+	return spw_err(errno, "group=%s cannot be joined on %s: %s; ip link set %s up mtu 1500",
+		       text, netdev, strerror(errno), netdev);
+}
+
+/* Some switches do not believe a report from 0.0.0.0. */
+static void rdma_join_check_address(int fd, const char *netdev)
+{
+	struct ifreq req = {0};
+
+	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", netdev);
+	if (ioctl(fd, SIOCGIFADDR, &req) && errno == EADDRNOTAVAIL)
+		spw_warn("interface %s has no IPv4 address: IGMP reports of group= come from "
+			 "0.0.0.0, which some switches ignore; ip addr add ADDRESS/24 dev %s",
+			 netdev, netdev);
+}
+
+int rdma_join_groups(const struct rdma_dev *dev, const struct rdma_flow_conf *flow,
+		     struct rdma_join *join)
+{
+	char netdev[IF_NAMESIZE];
+	int rc = 0;
+
+	rdma_netdev_of(dev, netdev);
+	if (!flow->group_cnt)
+		return 0;
+	if (!strcmp(netdev, "lo")) { /* a software ConnectX without an interface */
+		spw_info("%s has no network interface to join group= on: its cable brings every "
+			 "frame",
+			 dev->name);
+		return 0;
+	}
+	if (!netdev[0] || !if_nametoindex(netdev))
+		return spw_err(ENODEV,
+			       "%s: no network interface is behind it in this network namespace, "
+			       "and group= is joined on that: move it here (ip link set IFACE "
+			       "netns PID), or name ipv4= and have switches flood the group",
+			       dev->name);
+	join->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (join->fd < 0)
+		return spw_err(errno, "a socket to join group= with: %s", strerror(errno));
+	join->open = true;
+	rdma_join_check_address(join->fd, netdev);
+	for (uint32_t i = 0; i < flow->group_cnt && !rc; i++)
+		rc = rdma_join_one(join->fd, netdev, &flow->group[i]);
+	return rc;
+}
+
+void rdma_join_end(struct rdma_join *join)
+{
+	if (join->open)
+		close(join->fd);
+	join->open = false;
 }

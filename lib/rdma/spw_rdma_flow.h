@@ -16,19 +16,27 @@
 /* The keys, for spw_port_spec_check_keys. */
 extern const struct spw_port_keys rdma_flow_keys;
 
-/* Ports in udp= and tcp= together; each is up to two rules, IPv4 and IPv6. */
-#define RDMA_FLOW_PORT_MAX 16u
-#define RDMA_FLOW_RULE_MAX (2u * RDMA_FLOW_PORT_MAX)
+/* Ports in udp= and tcp= together; each is up to two rules, IPv4 and IPv6, or one of each group. */
+#define RDMA_FLOW_PORT_MAX  16u
+#define RDMA_FLOW_RULE_MAX  (2u * RDMA_FLOW_PORT_MAX)
+#define RDMA_FLOW_GROUP_MAX 16u /* a socket of Linux joins 20, unless a sysctl says otherwise */
 
 /* What a rule matches of IP and of what IP carries; ANY: whatever it is, or nothing. */
 enum rdma_l3 { RDMA_L3_IPV4, RDMA_L3_IPV6, RDMA_L3_ANY };
 enum rdma_l4 { RDMA_L4_UDP, RDMA_L4_TCP, RDMA_L4_ANY };
+
+/* An IPv4 multicast group; all zero: none. */
+struct rdma_group {
+	uint32_t addr_be;
+	uint32_t source_be; /* of its only sender; 0: any */
+};
 
 /* One rule of the device. It matches exactly one kind of packet, because a QP hashes one kind. */
 struct rdma_rule {
 	enum rdma_l3 l3;
 	enum rdma_l4 l4; /* ANY where l3 is ANY */
 	uint16_t port;   /* destination; 0: any */
+	struct rdma_group group;
 };
 
 /* The keys, parsed: conditions that all hold, and the rules as alternatives. */
@@ -37,14 +45,16 @@ struct rdma_flow_conf {
 	uint8_t mac[6];
 	uint16_t vlan;
 	uint8_t ipv4[4], ipv6[16]; /* in network byte order */
+	struct rdma_group group[RDMA_FLOW_GROUP_MAX];
+	uint32_t group_cnt;
 	struct rdma_rule rule[RDMA_FLOW_RULE_MAX];
 	uint32_t rule_cnt;
 	bool by_default; /* all frames because there was no key */
 };
 
-/* Purpose: parses mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (the last two may be repeated) and
- * flow=all. All keys that are given must match; several ports are alternatives. Without keys: all
- * frames. Thread: any. Errors: -EINVAL with the key. */
+/* Purpose: parses mac=, vlan=, ipv4=, ipv6=, group=, udp=, tcp= (the last three may be repeated)
+ * and flow=all. All keys that are given must match; several groups or ports are alternatives.
+ * Without keys: all frames. Thread: any. Errors: -EINVAL with the key. */
 int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *conf_out);
 
 /* One RSS QP per kind of packet that a rule names; the last kind, without IP, goes to queue 0. */

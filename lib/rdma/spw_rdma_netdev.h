@@ -3,7 +3,7 @@
  *
  * What only the network interface of an RDMA port knows: what its physical port counts (packets on
  * the cable, frames discarded before any queue), and the MTU. Read by ioctl and sysfs, as ethtool
- * and ip do.
+ * and ip do. Multicast groups are joined on it.
  */
 #ifndef SPW_RDMA_NETDEV_H
 #define SPW_RDMA_NETDEV_H
@@ -46,6 +46,26 @@ uint32_t rdma_eth_mtu_sent(const struct rdma_dev *dev, uint32_t slot_mtu);
  * Thread: setup.
  * Errors: -EBUSY with what it is used for, and the keys. */
 int rdma_eth_check_use(const struct rdma_dev *dev, const struct rdma_flow_conf *flow);
+
+/* Memberships of multicast groups; zeroed: none. */
+struct rdma_join {
+	bool open;
+	int fd; /* a socket that receives nothing: the kernel keeps what it joined until it closes
+		 */
+};
+
+/* Purpose: makes the kernel a member of flow's groups on the device's interface: it reports them by
+ * IGMP, answers queries, and lets their MAC addresses into the NIC.
+ * Shape: join is zeroed. Without groups, or on a software ConnectX without an interface (its cable
+ * brings every frame), nothing is joined.
+ * Owner: the caller, until rdma_join_end, also after an error.
+ * Thread: setup.
+ * Errors: -ENODEV: no interface; -ENOBUFS: the kernel's limit; others of the kernel with the group.
+ */
+int rdma_join_groups(const struct rdma_dev *dev, const struct rdma_flow_conf *flow,
+		     struct rdma_join *join);
+/* Purpose: leaves all groups. Zeroed is fine. Thread: setup. */
+void rdma_join_end(struct rdma_join *join);
 
 /* Purpose: the Ethernet address of the device's interface; all 0 if it is unknown.
  * Thread: setup. */

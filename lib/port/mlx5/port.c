@@ -3,8 +3,8 @@
  *
  * mlx5: NVIDIA NICs by direct verbs. Chooses the mode; each mode is a driver of its own behind the
  * one name, and its open puts its own table into the port. Their keys: eth/port.c, rc/port.c, and
- * what all RDMA drivers share in rdma/flow.c and peer/conf.c. need is asked before EAL starts, so
- * it looks at the text alone. A build without mlx5dv has no such driver (port.c).
+ * what all RDMA drivers share in rdma/flow_keys.c and peer/conf.c. need is asked before EAL starts,
+ * so it looks at the text alone. A build without mlx5dv has no such driver (port.c).
  */
 #include <errno.h>
 #include <string.h>

@@ -94,5 +94,51 @@ def test_interface_in_use():
     opens(f"{ports[0]},udp=5357")
 
 
+def members():
+    """Groups that the first interface is a member of by a program, as /proc/net/igmp writes them."""
+    interface, found = "", []
+    for line in spwlab.read("/proc/net/igmp").splitlines()[1:]:
+        words = line.split()
+        if not line.startswith("\t"):
+            interface = words[1]
+        elif interface == INTERFACES[0] and words[0] != "010000E0":
+            found.append(words[0])
+    return sorted(found)
+
+
+def test_group():
+    """The kernel is a member of the groups of a port while it is open, and no longer; a source has its own list."""
+    near = under("--netdev", INTERFACES[0])
+    equal(members(), [], "before")
+    for driver in ("mlx5", "verbs"):
+        port = f"{driver}:mlx5_0,mode=eth,group=239.1.2.3,group=10.0.0.7@232.1.2.4,udp=5357"
+        with Run(["--port", port, "--executor", "inline"], no_pci=False, under=near) as run:
+            run.wait_ready()
+            equal(members(), ["030201EF", "040201E8"], "while it runs")
+            check("0x0a000007" in spwlab.read("/proc/net/mcfilter"), "no membership of a source")
+            run.end()
+            run.finish()
+            check(f"interface {INTERFACES[0]} has no IPv4 address" in run.output(), run.output())
+        equal(members(), [], "afterwards")
+
+
+def test_group_refused():
+    """The kernel's limit is named with what to do; an address on the interface needs no warning."""
+    near = under("--netdev", INTERFACES[0])
+    ip("addr", "add", "10.77.0.1/24", "dev", INTERFACES[0])
+    try:
+        with open("/proc/sys/net/ipv4/igmp_max_memberships", "w", encoding="ascii") as file:
+            file.write("1")
+    except OSError as error:
+        raise Skip(f"sysctl of a namespace: {error}") from None
+    for groups, status in (("group=239.1.2.3", 0), ("group=239.1.2.3,group=239.1.2.4", 2)):
+        with Run(["--port", f"mlx5:mlx5_0,mode=eth,{groups}", "--executor", "inline", "--seconds", "0.1", "--litmus",
+                  "off"], no_pci=False, under=near) as run:
+            run.finish(status=status)
+            check("has no IPv4 address" not in run.output(), run.output())
+            if status:
+                one_line(run, "group=239.1.2.4", "igmp_max_memberships")
+
+
 if __name__ == "__main__":
     spwtest.main(spwtest.tests_of(globals()))

@@ -14,7 +14,7 @@
  *   stop    flow rules ─► sends complete ─► WQ, QP to RESET ─► what arrived counted, slots returned
  *
  * A new key is a row of the table, which spinwire-ports(7) is made of too, and a line of
- * mlx5_eth_check_spec; keys of flow rules are in rdma/flow.c, for all drivers.
+ * mlx5_eth_check_spec; keys of flow rules are in rdma/flow_keys.c, for all drivers.
  */
 #include <errno.h>
 #include <stdio.h>

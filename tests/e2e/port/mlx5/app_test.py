@@ -110,18 +110,19 @@ def test_testpmd():
     equal(summary["ledger"]["wire"], stats["TX-packets"], "frames that reached the port")
 
 
-def rules(keys, all_come):
+def rules(keys, all_come, port=PORT, *to):
     """(sent, arrived at a port with these rules, all or none of them). The generator's frames go to UDP port 5357 of
-    198.18.0.2."""
+    198.18.0.2, unless to says otherwise."""
     cable = Cable()
-    with spinwire(cable, "--handler", "null", port=f"{PORT},{keys}") as run:
+    with spinwire(cable, "-v", "--handler", "null", port=f"{port},{keys}") as run:
         run.wait_ready()
-        gen = Source(cable, "--rate", "10kpps", "--seconds", "300ms", "--echo", "no").finish()
+        gen = Source(cable, "--rate", "10kpps", "--seconds", "300ms", "--echo", "no", *to).finish()
         if all_come:
             app.arrived(run, gen["sent"])
         run.signal(signal.SIGINT)
-        summary = run.finish()
+        summary, text = run.finish(), run.output()
     balanced(summary)
+    equal(text.count("no network interface to join"), "group=" in keys, text)
     return gen["sent"], summary["ledger"]["wire"]
 
 
@@ -137,6 +138,17 @@ def test_rules_leave():
     """What no rule names stays out."""
     for keys in ("udp=7,udp=4789,tcp=5357", "ipv4=198.18.0.3", "ipv6=2001:2::1", "mac=02:00:00:00:00:03", "vlan=7"):
         equal(rules(keys, False)[1], 0, keys)
+
+
+def test_rules_group():
+    """Frames to a group's MAC and IP address come to a port of either driver that names it, and those to another group
+    do not, which has the same MAC address. The software ConnectX has no interface to join on, and says so."""
+    to = ("--dst-mac", "01:00:5e:01:02:03", "--dst-ip", "239.1.2.3")
+    for driver in ("mlx5", "verbs"):
+        for group, all_come in (("239.1.2.3", True), ("239.129.2.3", False)):
+            sent, came = rules(f"group={group},udp=5357", all_come, f"{driver}:mlx5_0,mode=eth", *to)
+            equal(came, sent if all_come else 0, f"{driver}, group={group}")
+            check(sent > 0, "nothing was sent")
 
 
 def test_litmus_refuses():

@@ -15,15 +15,16 @@
 #define UDP         17
 #define TCP         6
 #define ICMP        1
+#define IGMP        2
 
 static struct kit_run run;
 
 /* Zeros: untagged, to 02:...:02, from and to address 2 of the test networks. proto 0: no IP at all.
- */
+ * group: to 239.129.2.GROUP and its MAC address, whose last 23 bits are those of the group. */
 struct packet {
 	bool v6;
 	uint16_t vlan;
-	uint8_t mac, host, proto;
+	uint8_t mac, host, proto, group;
 	uint16_t port;
 };
 
@@ -32,11 +33,15 @@ static void build(uint8_t *f, const struct packet *p, uint8_t number)
 {
 	static const uint8_t net4[4] = {198, 18, 0, 2},
 			     net6[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 2};
+	const uint8_t group4[4] = {239, 129, 2, p->group},
+		      group_mac[6] = {1, 0, 94, 1, 2, p->group};
 	uint8_t *at = f + 12, *l4;
 
 	memset(f, 0, FRAME_BYTES);
 	f[0] = f[6] = 2;
 	f[5] = p->mac ? p->mac : 2;
+	if (p->group && !p->mac)
+		memcpy(f, group_mac, 6);
 	if (p->vlan) {
 		spw_prm_st16(at, 0x8100);
 		spw_prm_st16(at + 2, p->vlan);
@@ -60,6 +65,8 @@ static void build(uint8_t *f, const struct packet *p, uint8_t number)
 		memcpy(at + 12, net4, 4);
 		memcpy(at + 16, net4, 4);
 		at[19] = p->host ? p->host : 2;
+		if (p->group)
+			memcpy(at + 16, group4, 4);
 		l4 = at + 20;
 	}
 	spw_prm_st16(l4 + 2, p->port);
@@ -139,6 +146,24 @@ static const struct rule_case {
 	  {.mac = 5, .v6 = true, .proto = TCP, .port = 1},
 	  {.mac = 5}},
 	 {{.proto = UDP, .port = 9}, {.mac = 6, .proto = UDP, .port = 9}}},
+	{"group=239.129.2.3,group=239.129.2.7",
+	 {{.group = 3, .proto = UDP, .port = 9}, {.group = 7, .proto = UDP, .port = 11}},
+	 {{.group = 4, .proto = UDP, .port = 9},
+	  {.group = 3, .proto = IGMP},
+	  {.group = 3, .mac = 2, .proto = UDP, .port = 9},
+	  {.proto = UDP, .port = 9}}},
+	{"group=239.129.2.3,udp=9,udp=11",
+	 {{.group = 3, .proto = UDP, .port = 9}, {.group = 3, .proto = UDP, .port = 11}},
+	 {{.group = 3, .proto = UDP, .port = 10},
+	  {.group = 4, .proto = UDP, .port = 9},
+	  {.proto = UDP, .port = 9},
+	  {.v6 = true, .proto = UDP, .port = 9}}},
+	{"group=239.1.2.3,group=239.129.2.4", /* the first has the MAC address of 239.129.2.3 */
+	 {{.group = 4, .proto = UDP, .port = 9}},
+	 {{.group = 3, .proto = UDP, .port = 9}}},
+	{"group=198.18.0.2@239.129.2.3,group=198.18.0.9@239.129.2.4",
+	 {{.group = 3, .proto = UDP, .port = 9}},
+	 {{.group = 4, .proto = UDP, .port = 9}}},
 	{"mac=02:00:00:00:00:05,vlan=7,ipv6=2001:db8::4,tcp=80",
 	 {{.mac = 5, .vlan = 7, .host = 4, .v6 = true, .proto = TCP, .port = 80}},
 	 {{.mac = 6, .vlan = 7, .host = 4, .v6 = true, .proto = TCP, .port = 80},
