@@ -99,7 +99,8 @@ static enum spw_obj_miss items_search(struct run *run, const struct spw_obj_step
 			if (w >> step->shift != (want[k / 4] >> (16 * (k % 4)) & 0xffff))
 				continue;
 			ids |= 1ull << k;
-			reg[step[1].reg + k] = w & step->a;
+			if (k < step[1].need) /* the ids of `none` have no register */
+				reg[step[1].reg + k] = w & step->a;
 		}
 	}
 	run->at += cnt * 8;

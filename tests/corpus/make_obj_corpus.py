@@ -26,3 +26,10 @@ for idx, name in enumerate(names):
     for at in {0, len(frames) // 2, len(frames) - 1}:
         with open(os.path.join(plan, f"{name}-{at}"), "wb") as out:
             out.write(bytes([idx]) + frames[at])
+# fuzz_obj_plan's own description, behind the shipped ones: a frame with every id that it names.
+header = bytes([8] + 30 * [0])
+items = b"".join((idx << 48 | idx).to_bytes(8, "big") for idx in range(1, 9))
+with open(os.path.join(plan, "full-none"), "wb") as out:
+    out.write(bytes([len(names)]) + header + items + bytes(64))
+with open(os.path.join(plan, "full-item"), "wb") as out:
+    out.write(bytes([len(names), 1]) + header[1:] + items[:8] + bytes(64))
