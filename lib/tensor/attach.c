@@ -161,14 +161,8 @@ int tensor_attach(const struct tensor_place *place, enum spw_tensor_device devic
 		  struct spw_tensor_stream **stream_out)
 {
 	struct spw_tensor_stream *stream, head = {0};
-	int rc;
+	int rc = tensor_map_both(&head, place);
 
-	if (place->memory_fd < 0 || !strcmp(place->kind, "gpu"))
-		return spw_err(ENOTSUP,
-			       "stream %s: its objects lie in the GPU's own memory, which "
-			       "no other process reads: use kind cuda-host",
-			       place->name);
-	rc = tensor_map_both(&head, place);
 	if (rc)
 		return spw_err_ctx(rc, "stream %s", place->name);
 	stream = calloc(1, sizeof(*stream) + head.page->buffer_cnt * sizeof(stream->slot[0]));

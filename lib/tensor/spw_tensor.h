@@ -39,7 +39,7 @@ extern "C" {
 struct spw_tensor_stream; /* opaque */
 
 enum spw_tensor_device {
-	/* CUDA for objects in memory of kind cuda-host or cuda-reg if there is a GPU, else CPU */
+	/* CUDA for objects in memory of kind cuda-reg if there is a GPU, else CPU */
 	SPW_TENSOR_AUTO,
 	SPW_TENSOR_CPU,
 	SPW_TENSOR_CUDA,

@@ -202,8 +202,11 @@ static int slot_gone(struct spw_tensor_stream *stream)
  * between makes it fail. */
 int tensor_keep(struct spw_tensor_stream *stream, const struct spw_tensor *tensor)
 {
+	int rc = tensor_forked(stream);
 	uint64_t word;
 
+	if (rc)
+		return rc;
 	do {
 		word = slot_read(stream, tensor, SLOT_REFS);
 		if (!word)

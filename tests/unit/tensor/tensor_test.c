@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake_driver.h"
@@ -207,6 +208,42 @@ static void test_exports(void **state)
 	owner_end(&owner);
 }
 
+/* In a child, which would count references of its parent's. */
+static bool child_is_refused(struct spw_tensor_stream *stream, struct spw_tensor *tensor,
+			     struct managed *t)
+{
+	const struct spw_tensor_export how = {0};
+	struct spw_tensor none;
+	void *managed;
+
+	t->deleter(t);
+	return spw_tensor_dlpack(stream, tensor, &how, &managed) == -ECHILD &&
+	       spw_tensor_next(stream, 0, &none) == -ECHILD &&
+	       spw_tensor_record(stream, tensor, 0) == -ECHILD &&
+	       spw_tensor_release(stream, tensor) == -ECHILD;
+}
+
+static void test_fork(void **state)
+{
+	struct owner owner = owner_make("host");
+	struct spw_tensor_stream *stream = attach(&owner, SPW_TENSOR_CPU);
+	struct spw_tensor tensor = take(&owner, stream);
+	struct managed *t = export(stream, &tensor, false, false, 0);
+	const pid_t child = fork();
+	int status;
+
+	(void)state;
+	if (child == 0)
+		_exit(!child_is_refused(stream, &tensor, t));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	t->deleter(t);
+	assert_int_equal(spw_tensor_release(stream, &tensor), 0);
+	assert_int_equal(owner_free_cnt(&owner), BUFFERS);
+	spw_tensor_close(stream);
+	owner_end(&owner);
+}
+
 static void test_end(void **state)
 {
 	struct owner owner = owner_make("host");
@@ -250,8 +287,6 @@ static void test_refused(void **state)
 	owner.place.page_fd = 1000;
 	refuse(&owner, ENOENT, "/fd/1000");
 	owner = good;
-	strcpy(owner.place.kind, "gpu");
-	refuse(&owner, ENOTSUP, "cuda-host");
 	owner.page->version++;
 	refuse(&good, EPROTO, "version");
 	owner.page->version--;
@@ -421,6 +456,7 @@ int main(void)
 		cmocka_unit_test(test_end),          cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_stream_order), cmocka_unit_test(test_captures),
 		cmocka_unit_test(test_many_streams), cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_fork),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
