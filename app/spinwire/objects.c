@@ -102,7 +102,10 @@ int app_receipts_open(struct app *app)
 	if (rc)
 		return spw_err_ctx(-EIO, "--receipts");
 	app->receipts = fdopen(fd, "w");
-	return app->receipts ? 0 : spw_err(ENOMEM, "--receipts: no memory");
+	if (app->receipts)
+		return 0;
+	close(fd);
+	return spw_err(ENOMEM, "--receipts: no memory");
 }
 
 static json_t *receipt_ranges_json(const struct spw_obj_receipt *r)
