@@ -73,7 +73,7 @@ struct desc_part {
 
 /* Items that are searched by id: SPEAD. */
 struct desc_items {
-	uint32_t count; /* field */
+	uint32_t count; /* 1 + its field; 0: none */
 	uint32_t id_bits, value_bits;
 	uint32_t field, field_cnt;     /* their values, from this field on */
 	uint16_t id[PLAN_ITEM_ID_MAX]; /* of the fields, then those that must not be there */

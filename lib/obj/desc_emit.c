@@ -261,7 +261,7 @@ static void items_emit(struct emit *e)
 	struct spw_obj_step *step = desc_step_emit(e, PLAN_OP_items);
 
 	step->off = e->pending;
-	step->reg = e->b->field[items->count].reg;
+	step->reg = e->b->field[items->count - 1].reg;
 	step->shift = (uint8_t)items->value_bits;
 	step->a = UINT64_MAX >> (64 - items->value_bits);
 	step = desc_step_emit(e, PLAN_OP_ids); /* data of the step before: 8 ids do not fit one */

@@ -208,6 +208,9 @@ int desc_only_read(struct desc_build *b, const struct desc_at *at)
 	for (uint32_t i = 0; rc == 0 && i < when.cnt; i++) {
 		struct desc_field *field = &b->field[when.test[i].field];
 
+		if (field->guarded)
+			return desc_fail(at,
+					 spw_err(EINVAL, "only of %s is given twice", field->name));
 		field->guarded = true;
 		field->guard = when.test[i];
 		if (field->guard.set || field->little)
@@ -223,9 +226,14 @@ static int items_count(struct desc_build *b, const struct desc_at *at)
 	const char *name;
 	int rc = desc_text(at, "a field", &name);
 
+	uint32_t field;
+
 	if (rc == 0)
-		rc = desc_field_find(b, at, name, &b->items.count);
-	return rc ? rc : desc_field_use(b, at, b->items.count);
+		rc = desc_field_find(b, at, name, &field);
+	if (rc)
+		return rc;
+	b->items.count = 1 + field;
+	return desc_field_use(b, at, field);
 }
 
 static int items_id(struct desc_build *b, const struct desc_at *at)
@@ -237,13 +245,21 @@ static int items_id(struct desc_build *b, const struct desc_at *at)
 	return rc;
 }
 
+static int items_lack(const struct desc_at *at)
+{
+	return desc_fail(at, spw_err(EINVAL, "items need count, id and fields"));
+}
+
 /* The ids of fields and those of `none` share one list: the run searches all of them in one pass
  * and accepts a frame in which exactly the first field_cnt were found. */
 static int item_id(struct desc_build *b, const struct desc_at *at)
 {
 	uint64_t id;
-	int rc = desc_number(b, at, 0, UINT64_MAX >> (64 - b->items.id_bits), &id);
+	int rc;
 
+	if (!b->items.count || !b->items.id_bits)
+		return items_lack(at);
+	rc = desc_number(b, at, 0, UINT64_MAX >> (64 - b->items.id_bits), &id);
 	if (rc == 0 && b->items.id_cnt == PLAN_ITEM_ID_MAX)
 		rc = desc_fail(at, spw_err(EINVAL, "more than %u ids", PLAN_ITEM_ID_MAX));
 	for (uint32_t i = 0; rc == 0 && i < b->items.id_cnt; i++)
@@ -305,9 +321,8 @@ int desc_items_read(struct desc_build *b, const struct desc_at *at)
 {
 	int rc = desc_mapping_read(b, at, "items", desc_items_key, DESC_ITEMS_CNT);
 
-	if (rc == 0 &&
-	    (b->items.field_cnt == 0 || b->items.id_bits == 0 || !b->field[b->items.count].reg))
-		rc = desc_fail(at, spw_err(EINVAL, "items need count, id and fields"));
+	if (rc == 0 && b->items.field_cnt == 0)
+		rc = items_lack(at);
 	b->items.value_bits = 64 - b->items.id_bits;
 	return rc;
 }

@@ -83,7 +83,7 @@ int desc_shape_read(struct desc_build *b, const struct desc_at *at)
  * reach. */
 static int strides_check(const struct spw_obj_shape *shape, uint64_t elements)
 {
-	uint64_t reach = 1; /* elements of the dimensions with smaller strides */
+	uint64_t reach = 1, span; /* elements from the first on that smaller strides reach */
 	uint32_t done = 0;
 
 	for (uint32_t n = 0; n < shape->ndim; n++) {
@@ -98,8 +98,8 @@ static int strides_check(const struct spw_obj_shape *shape, uint64_t elements)
 			return spw_err(EINVAL, "stride %lld overlaps another dimension",
 				       (long long)shape->stride[least]);
 		if (__builtin_mul_overflow((uint64_t)shape->stride[least],
-					   (uint64_t)shape->dim[least] - 1, &reach) ||
-		    ++reach > elements)
+					   (uint64_t)shape->dim[least] - 1, &span) ||
+		    __builtin_add_overflow(reach, span, &reach) || reach > elements)
 			return spw_err(EINVAL, "stride %lld leads out of the object",
 				       (long long)shape->stride[least]);
 	}

@@ -138,6 +138,8 @@ static const struct {
 	{"header: [[a 8], { when: {}, fields: [b 8] }]\n", "no condition"},
 	{HEADER "only: { a: 1, a: 2 }\n", "f.yaml:3:15: a field is given twice"},
 	{HEADER "only: { c: 1 }\n", "f.yaml:3:9: 'c' is no field"},
+	{HEADER "only: { a: 1 }\nsegments: { most: 2, header: [n 16], only: { n: 1, a: 2 } }\n",
+	 "f.yaml:4:44: only of a is given twice"},
 	/* sums */
 	{HEADER "number: sek\n", "f.yaml:3:9: 'sek' is no field that stands before this; did "
 				 "you mean 'seq'?"},
@@ -187,6 +189,14 @@ static const struct {
 	 "data: after needs more"},
 	{HEADER "segments: { data: before }\n", "'before' is not allowed; allowed: after, "},
 	{HEADER "items: { count: a }\n", "items need count, id and fields"},
+	{HEADER "items: { id: 16, fields: { x: 1 } }\n",
+	 "f.yaml:3:31: items need count, id and fields"},
+	{"header: [[a 8], { when: { a: 1 }, fields: [b 8] }]\n"
+	 "items: { id: 16, fields: { x: 1 } }\n",
+	 "f.yaml:2:31: items need count, id and fields"},
+	{HEADER "items: { count: a, fields: { x: 1 } }\n",
+	 "f.yaml:3:33: items need count, id and fields"},
+	{HEADER "items: { count: a, none: [1] }\n", "f.yaml:3:27: items need count, id and fields"},
 	{HEADER "items: { count: a, id: 16, fields: { x: 65536 } }\n",
 	 "'65536' is not allowed; allowed: 0 .. 65535"},
 	{HEADER "items: { count: a, id: 16, fields: { x: 1, y: 1 } }\n",
@@ -205,6 +215,11 @@ static const struct {
 	{"shape: [4, 10]\nstrides: [10, 1, 1]\n", "more strides than dimensions"},
 	{"shape: [4, 10]\nstrides: [9, 1]\n", "stride 9 overlaps another dimension"},
 	{"shape: [4, 10]\nstrides: [14, 1]\n", "stride 14 leads out of the object"},
+	{"shape: [2, 2, 3]\nstrides: [4, 3, 1]\n", "stride 4 overlaps another dimension"},
+	{"shape: [2, 2, 3]\nstrides: [11, 9, 1]\n", "stride 11 overlaps another dimension"},
+	{"shape: [2, 2, 3]\nstrides: [10, 3, 1]\n", "stride 10 leads out of the object"},
+	{"shape: [2, 2, 2, 2]\nstrides: [7, 4, 2, 1]\n", "stride 7 overlaps another dimension"},
+	{"shape: [2, 2, 2, 2]\nstrides: [1, 4, 2, 9]\n", "stride 9 leads out of the object"},
 	/* how objects are kept */
 	{"buffers: 3\n", "f.yaml:1:10: buffers: '3' is not allowed; allowed: 2 .. 4096, a "
 			 "power of 2"},
