@@ -231,11 +231,11 @@ static int set_add(struct desc_build *b, const struct desc_at *key, const struct
 	const char *name;
 	int rc = desc_text(key, "a name", &name);
 
-	if (rc == 0 && b->set_cnt == DESC_SET_MAX)
-		rc = desc_fail(key, spw_err(EINVAL, "more than %u values", DESC_SET_MAX));
 	for (uint32_t i = 0; rc == 0 && i < b->set_default_cnt; i++)
 		if (strcmp(b->set[i].name, name) == 0)
 			return desc_number(b, at, 0, UINT64_MAX, &b->set[i].value);
+	if (rc == 0 && b->set_cnt == DESC_SET_MAX)
+		rc = desc_fail(key, spw_err(EINVAL, "more than %u values", DESC_SET_MAX));
 	if (rc == 0)
 		rc = desc_name_new(b, key, name, strlen(name));
 	if (rc)

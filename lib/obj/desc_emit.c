@@ -119,8 +119,10 @@ static int sum_check(const struct desc_sum *sum, enum plan_reg known)
 {
 	for (uint32_t i = 0; i < sum->cnt; i++)
 		if (sum->term[i].reg >= known && sum->term[i].reg < PLAN_REG_FIELD)
-			return desc_fail(&sum->at, spw_err(EINVAL, "part, header and rest are not "
-								   "known here"));
+			return desc_fail(&sum->at, spw_err(EINVAL, "%s not known here",
+							   known == PLAN_REG_PART
+								   ? "without a number, part is"
+								   : "part, header and rest are"));
 	return 0;
 }
 
@@ -128,12 +130,8 @@ static int sum_check(const struct desc_sum *sum, enum plan_reg known)
  * subtraction would refuse frames whose total is fine. */
 int desc_sum_emit(struct emit *e, const struct desc_sum *sum, enum plan_reg known)
 {
-	int rc = 0;
+	int rc = sum_check(sum, known);
 
-	for (uint32_t i = 0; i < sum->cnt; i++)
-		if (sum->term[i].reg >= known && sum->term[i].reg < PLAN_REG_FIELD)
-			return desc_fail(&sum->at, spw_err(EINVAL, "part, header and rest are not "
-								   "known here"));
 	for (uint32_t pass = 0; pass < 2; pass++)
 		for (uint32_t i = 0; rc == 0 && i < sum->cnt; i++)
 			if (sum->term[i].negative == (pass == 1))
@@ -244,7 +242,7 @@ static int part_emit(struct emit *e, uint32_t idx)
 	unless_emit(e, &part->when, &jumps);
 	fields_emit(e, idx);
 	if (part->bytes.cnt) {
-		rc = desc_sum_emit(e, &part->bytes, PLAN_REG_PART);
+		rc = desc_sum_emit(e, &part->bytes, PLAN_REG_HEADER);
 		desc_step_emit(e, PLAN_OP_skip_sum);
 	}
 	if (part->when.cnt && part->bits)
@@ -287,7 +285,7 @@ static int header_emit(struct emit *e)
 	if (rc == 0 && e->b->items.field_cnt)
 		items_emit(e);
 	if (rc == 0 && e->b->packet.cnt) {
-		rc = desc_sum_emit(e, &e->b->packet, PLAN_REG_PART);
+		rc = desc_sum_emit(e, &e->b->packet, PLAN_REG_HEADER);
 		desc_step_emit(e, PLAN_OP_bound);
 	}
 	return rc;
@@ -309,7 +307,7 @@ static int flags_emit(struct emit *e)
 	int rc = 0;
 
 	if (e->b->size.cnt) {
-		rc = desc_sum_emit(e, &e->b->size, PLAN_REG_PART);
+		rc = desc_sum_emit(e, &e->b->size, PLAN_REG_HEADER);
 		desc_step_emit(e, PLAN_OP_size);
 	}
 	if (e->b->end.cnt) {

@@ -34,7 +34,7 @@ static int number_emit(struct emit *e)
 	uint32_t bits = number_bits(e->b);
 	bool plain = sum_is_plain(&e->b->number);
 	struct spw_obj_step *step;
-	int rc = plain ? 0 : desc_sum_emit(e, &e->b->number, PLAN_REG_PART);
+	int rc = plain ? 0 : desc_sum_emit(e, &e->b->number, PLAN_REG_HEADER);
 
 	plan->number_mask = UINT64_MAX >> (64 - bits);
 	plan->key_bits = 64;

@@ -26,7 +26,7 @@ static struct desc_part *part_last(struct desc_build *b)
 }
 
 /* A big-endian field lies within the 8 bytes from the one that it begins in. A little-endian one
- * is counted from the top of its word, and is a word of its own where none is named. Either way a
+ * is counted from the top of its word; where no word is named it is one, at any byte. Either way a
  * run loads 8 bytes, shifts them right by `shift` and masks them; the packet must have the first
  * `need` of them, counted from `off`:
  *
@@ -35,15 +35,16 @@ static struct desc_part *part_last(struct desc_build *b)
 static int field_place(const struct desc_part *part, struct desc_field *field)
 {
 	uint32_t word = part->word ? part->word : field->bits, first = part->bits % 8;
+	uint32_t from = part->word ? part->bits % word : 0; /* bit of the word */
 
 	if (part->little) {
-		if (word % 8 || part->bits % word + field->bits > word)
+		if (word % 8 || (part->bits - from) % 8 || from + field->bits > word)
 			return spw_err(EINVAL,
 				       "a little-endian field is whole bytes, or lies in one word: "
 				       "word: 16, 32 or 64");
-		field->off = part->bits / word * (word / 8);
+		field->off = (part->bits - from) / 8;
 		field->need = (uint8_t)(word / 8);
-		field->shift = (uint8_t)(word - part->bits % word - field->bits);
+		field->shift = (uint8_t)(word - from - field->bits);
 		return 0;
 	}
 	if (first + field->bits > 64)

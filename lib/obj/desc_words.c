@@ -93,7 +93,7 @@ static const char *field_name(uint32_t idx, const void *build)
 /* Names with a register that no field has: the run computes them. They are reserved, because a
  * sum could not name a field of the same name. */
 static const char *const pseudo_name[PLAN_REG_FIELD] = {
-	[PLAN_REG_PART] = "part", [PLAN_REG_HEADER] = "header", [PLAN_REG_REST] = "rest"};
+	[PLAN_REG_HEADER] = "header", [PLAN_REG_REST] = "rest", [PLAN_REG_PART] = "part"};
 
 static const char *pseudo_word(uint32_t idx, const void *arg)
 {

@@ -58,9 +58,9 @@ enum plan_op { SPW_ENUM(PLAN_OP) };
 enum plan_reg {
 	PLAN_REG_ZERO,   /* 0 */
 	PLAN_REG_ONE,    /* 1 */
-	PLAN_REG_PART,   /* number % per */
 	PLAN_REG_HEADER, /* bytes of the header */
 	PLAN_REG_REST,   /* bytes from the header to the packet's end */
+	PLAN_REG_PART,   /* number % per; last, as a label leaves it without a value */
 	PLAN_REG_FIELD,  /* the first field */
 	PLAN_REG_CNT = PLAN_REG_FIELD + 32
 };

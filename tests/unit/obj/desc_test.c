@@ -123,6 +123,10 @@ static const struct {
 	{"header: [[a-b 8]]\n", "'a-b 8' is no name"},
 	{"header: [{ order: little, fields: [a 4, b 4] }]\n",
 	 "a: a little-endian field is whole bytes, or lies in one word"},
+	{"header: [{ order: little, fields: [_ 4, a 8, _ 4] }]\n",
+	 "a: a little-endian field is whole bytes, or lies in one word"},
+	{"header: [{ order: little, word: 16, fields: [_ 8, a 16, _ 8] }]\n",
+	 "a: a little-endian field is whole bytes, or lies in one word"},
 	{"header: [{ order: middle, fields: [a 8] }]\n", "'middle' is not allowed"},
 	{"header: [{ word: 24, order: little, fields: [a 24] }]\n", "a word has 16, 32 or 64 bits"},
 	{"header: [{ word: 64, order: little, fields: [a 32] }]\n",
@@ -161,7 +165,7 @@ static const struct {
 	{HEADER PLACE SHAPE, "f.yaml:1:1: either number or label"},
 	{HEADER NUMBER "label: [a]\n" PLACE SHAPE, "either number or label"},
 	{HEADER "label: [a]\nper: 4\nplace: 0\n" SHAPE, "per, wrap and align are of a"},
-	{HEADER "label: [a]\n" PLACE SHAPE, "part, header and rest are not known here"},
+	{HEADER "label: [a]\n" PLACE SHAPE, "f.yaml:5:8: without a number, part is not known here"},
 	{"header: [[x 64, y 1, _ 7]]\nlabel: [x, y]\n", "a label of more than 64 bits"},
 	{HEADER "number: seq\nper: 0\n", "f.yaml:4:6: '0' is not allowed; allowed: 1 .. "},
 	{HEADER "number: seq\nper: 5\nbytes: 8\nplace: part * 8\n" SHAPE,
@@ -240,6 +244,83 @@ static void errors_name_the_place(void **state)
 	assert_int_equal(load(HEADER NUMBER PLACE SHAPE), 0);
 }
 
+/* Every element once, with dimensions of 1 and in any order of the strides. */
+static void strides_are_a_permutation(void **state)
+{
+	static const char *const right[] = {"[24, 12, 4, 1]", "[1, 2, 4, 12]", "[12, 24, 1, 3]"};
+	char text[400];
+
+	(void)state;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(right); i++) {
+		snprintf(text, sizeof(text),
+			 HEADER "number: seq\nplace: 0\nwire: uint8\nshape: [2, 2, 3, 4]\n"
+				"strides: %s\n",
+			 right[i]);
+		if (load(text))
+			fail_msg("%s: %s", right[i], spw_err_text());
+	}
+}
+
+static void run(const char *text, const uint8_t *frame, uint32_t bytes, struct spw_obj_hit *hit)
+{
+	if (load(text))
+		fail_msg("%s", spw_err_text());
+	assert_int_equal(spw_obj_plan_run(&desc.plan, frame, bytes, hit), SPW_OBJ_MISS_none);
+	assert_int_equal(hit->piece_cnt, 1);
+}
+
+/* The payload step knows both, whatever names the object. */
+static void a_label_leaves_header_and_rest(void **state)
+{
+	static const uint8_t frame[14] = {7, 3};
+	struct spw_obj_hit hit;
+
+	(void)state;
+	run("under: message\nheader: [[id 8, at 8]]\nlabel: [id]\nbytes: rest - header\n"
+	    "place: at * 2 + header\nwire: uint8\nshape: [40]\ngranule: 2\n",
+	    frame, sizeof(frame), &hit);
+	assert_int_equal(hit.key, 7);
+	assert_int_equal(hit.piece[0].pos, 8);
+	assert_int_equal(hit.piece[0].skip, 2);
+	assert_int_equal(hit.piece[0].len, 10);
+}
+
+static void little_fields_begin_at_any_byte(void **state)
+{
+	static const uint8_t frame[12] = {0xff, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0xff, 0x77};
+	struct spw_obj_hit hit;
+
+	(void)state;
+	run("under: message\nheader: [{ order: little, fields: [_ 8, a 16, b 32, _ 8, c 8] }]\n"
+	    "label: [a, b, c]\nplace: 0\nwire: uint8\nshape: [3]\n",
+	    frame, sizeof(frame), &hit);
+	assert_int_equal(hit.key, 0x22116655443377);
+	run("under: message\nheader: [{ order: little, fields: [_ 8, a 24, _ 40] }]\n"
+	    "only: { a: 0x332211 }\nlabel: [a]\nplace: 0\nwire: uint8\nshape: [3]\n",
+	    frame, sizeof(frame), &hit);
+	assert_int_equal(hit.key, 0x332211);
+	run("under: message\nheader: [{ order: little, fields: [_ 8, a 64] }]\n"
+	    "label: [a]\nplace: 0\nwire: uint8\nshape: [3]\n",
+	    frame, sizeof(frame), &hit);
+	assert_int_equal(hit.key, 0x77ff665544332211);
+}
+
+/* A value of the format is replaced, which needs no room, also where there is none. */
+static void a_full_set_can_be_overridden(void **state)
+{
+	char text[400] = "format: counter\nset: {";
+
+	(void)state;
+	for (uint32_t i = 0; i < DESC_SET_MAX - 3; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "v%u: 1, ", i);
+	strcat(text, "packets: 8 }\n");
+	if (load(text))
+		fail_msg("%s", spw_err_text());
+	assert_int_equal(desc.plan.object_bytes, 8 * 1024);
+	strcpy(strstr(text, "packets"), "one: 1 }\n");
+	assert_error(load(text), text, "more than 16 values");
+}
+
 /* A description that needs too many steps is refused, not cut. */
 static void a_plan_has_a_limit(void **state)
 {
@@ -271,6 +352,10 @@ int main(void)
 		cmocka_unit_test(every_shipped_format_is_a_description),
 		cmocka_unit_test(a_format_is_a_beginning),
 		cmocka_unit_test(errors_name_the_place),
+		cmocka_unit_test(strides_are_a_permutation),
+		cmocka_unit_test(a_label_leaves_header_and_rest),
+		cmocka_unit_test(little_fields_begin_at_any_byte),
+		cmocka_unit_test(a_full_set_can_be_overridden),
 		cmocka_unit_test(a_plan_has_a_limit),
 	};
 
