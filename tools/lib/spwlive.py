@@ -19,7 +19,7 @@ class Sample:
         got = spwtel.snapshot(client)
         if not got:
             raise ConnectionResetError("spinwire is stopping")
-        self.info, self.ports, self.ledger, self.lcores, self.latency, self.causes = got
+        self.info, self.ports, self.ledger, self.lcores, self.latency, self.causes, self.objects = got
 
 
 class Feed:
@@ -42,7 +42,7 @@ class Feed:
         self.client.socket.close()
 
     def rate(self, group, *keys):
-        """Growth a second of a counter, group "ports", "ledger", "lcores" or "causes"."""
+        """Growth a second of a counter, group "ports", "ledger", "lcores", "causes" or "objects"."""
         old, new = getattr(self.before, group), getattr(self.now, group)
         for key in keys:
             old, new = old.get(key, 0) if isinstance(old, dict) else 0, new.get(key, 0)
@@ -88,6 +88,28 @@ def _ports(feed):
                f"{short(8 * feed.rate('ports', name, 'tx_bytes')):>9}  {', '.join(errors) or 'none'}")
 
 
+def _largest_cause(feed, stream):
+    """Of the objects that ended since the last sample, or since the start if none did."""
+    causes = [(feed.rate("objects", stream, key), total, key.removeprefix("cause_"))
+              for key, total in feed.now.objects[stream].items()
+              if key.startswith("cause_") and key != "cause_all" and total]
+    if not causes:
+        return "none since start"
+    rate, total, cause = max(causes)
+    return f"{cause} {short(rate)} (of {short(total)})"
+
+
+def _streams(feed):
+    if not feed.now.objects:
+        return
+    yield f"{'STREAM':20} {'complete/s':>10} {'partial/s':>9} {'shed/s':>8}  largest cause other than all"
+    for name in feed.now.objects:
+        complete, partial, shed = (short(feed.rate("objects", name, f"objects_{state}"))
+                                   for state in ("complete", "partial", "shed"))
+        yield f"{name:20.20} {complete:>10} {partial:>9} {shed:>8}  {_largest_cause(feed, name)}"
+    yield ""
+
+
 def _ledger(feed):
     ledger = feed.now.ledger
     yield "FRAMES/s  " + "  ".join(f"{key} {short(feed.rate('ledger', key))}"
@@ -131,4 +153,4 @@ def _lcores(feed):
 
 def lines(feed):
     """Everything, without the head."""
-    return [*_ports(feed), "", *_ledger(feed), *_slow(feed), "", *_stages(feed), "", *_lcores(feed)]
+    return [*_ports(feed), "", *_streams(feed), *_ledger(feed), *_slow(feed), "", *_stages(feed), "", *_lcores(feed)]

@@ -151,6 +151,12 @@ def _rows(answer, *shape):
     return rows
 
 
+def _streams(answer):
+    """How many objects ended how (objects_...) and why (cause_...), by the stream's name."""
+    return {name: {key: value for key, value in row.items() if key.startswith(("objects_", "cause_"))}
+            for name, row in _rows(answer, (), ("name",)).items()}
+
+
 class Snapshot(typing.NamedTuple):
     """All answers of one spinwire at one time."""
     info: dict
@@ -159,6 +165,7 @@ class Snapshot(typing.NamedTuple):
     lcores: dict
     latency: dict
     causes: dict
+    objects: dict
 
 
 def snapshot(client):
@@ -173,12 +180,8 @@ def snapshot(client):
         raise ValueError("a clock of 0 Hz")
     return Snapshot(info, _rows(got["ports"], PORT_COUNTERS), counters(got["ledger"], LEDGER_COUNTERS),
                     _rows(got["lcores"], ("queue", "frames", "turn_max_ns", *REGIMES), ("port",)),
-                    _rows(got["latency"] or {}, ("count",)), counters(got["causes"] or {}))
-
-
-def streams(answer):
-    """Rows of /spinwire/objects by the stream's name: how many objects ended how and why."""
-    return _rows(answer or {}, (), ("name",))
+                    _rows(got["latency"] or {}, ("count",)), counters(got["causes"] or {}),
+                    _streams(got["objects"] or {}))
 
 
 def handlers(answer):

@@ -121,6 +121,29 @@ def test_top_text():
         balanced(run.finish())
 
 
+def test_top_objects():
+    """A stream's line, where a port has objects: a recording without end, of which every third object lacks a frame and
+    that nobody reads."""
+    frames = [spwtest.udp_frame(bytes([n]) + bytes(8)) for n in range(256) if n % 12 != 9]
+    with spwlab.scratch() as folder:
+        spwtest.write_pcap(os.path.join(folder, "in.pcap"), frames)
+        spwtest.write_file(folder, "adc.yaml", "name: adc\nunder: udp\nport: 9\nheader:\n  - [counter 8]\n"
+                           "number: counter\nper: 4\nbytes: 8\nplace: part * 8\nwire: uint8\nshape: [4, 8]\n"
+                           "policy: newest\nbuffers: 64\n")
+        port = f"ethdev:net_pcap0,rx_pcap={folder}/in.pcap,infinite_rx=1"
+        with Run(["--port", port, "--objects", f"{folder}/adc.yaml", "--executor", "inline"]) as run:
+            run.wait_ready()
+            done = subprocess.run([sys.executable, TOP, "--once", "--json", f"{folder}/top.json", run.prefix],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            run.end()
+            balanced(run.finish())
+        one, = documents.load(f"{folder}/top.json")["instances"]
+    check(re.search(r"^STREAM .*\nadc +[1-9]\S* +[1-9]\S* +\S+  (newer|taken_back) [1-9]", done.stdout, re.M),
+          f"no stream in\n{done.stdout}{done.stderr}")
+    check(one["objects"]["adc"]["objects_partial"] > 0 and one["per_second"]["objects"]["adc"]["objects_partial"] > 0,
+          f"{one['objects']}")
+
+
 # ---- the exporter --------------------------------------------------------------------------------------
 
 @contextlib.contextmanager

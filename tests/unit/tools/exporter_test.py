@@ -152,7 +152,7 @@ class Scrapes(unittest.TestCase):
         }
         bad |= {f"no {name}.{key}": self.without(name, key) for name, key in (
             ("info", "version"), ("info", "tsc_hz"), ("ports", "rx_bytes"), ("ledger", "pool_slots"),
-            ("lcores", "queue"), ("lcores", "rx"),
+            ("lcores", "queue"), ("lcores", "rx"), ("objects", "name"),
             ("histogram", "sum_ns"))}
         bad |= {f"rx_frames {value!r}": self.changed("ports", "rx_frames", value) for value in (
             "7", None, True, -1, 1 << 64, [], "1\nspinwire_info 1")}
@@ -252,6 +252,32 @@ class Scrapes(unittest.TestCase):
         feed = spwlive.Feed("whole")
         self.addCleanup(feed.close)
         self.assertIn("0000:01:00.0", "\n".join(spwlive.lines(feed)))
+
+    def test_top_shows_objects(self):
+        def row(**counters):
+            return {"objects": {"0": {"name": "adc", "pid": 7, **counters}}}
+
+        def stream(feed):
+            return next((line.split() for line in spwlive.lines(feed) if line.startswith("adc")), None)
+
+        with mock.patch.object(spwlive.time, "monotonic", iter(range(10)).__next__):
+            self.fake("none", objects={})
+            feed = spwlive.Feed("none")
+            self.addCleanup(feed.close)
+            self.assertNotIn("STREAM", "\n".join(spwlive.lines(feed)))
+            fake = self.fake("adc", **row(objects_complete=9, cause_all=9))
+            feed = spwlive.Feed("adc")
+            self.addCleanup(feed.close)
+            self.assertEqual(stream(feed), "adc 0 0 0 none since start".split())
+            fake.answers |= row(objects_complete=29, objects_partial=3, objects_shed=2000, cause_all=29,
+                                cause_deadline=3, cause_no_buffer=2000)
+            feed.refresh()
+            self.assertEqual(stream(feed), "adc 20 3 2.00k no_buffer 2.00k (of 2.00k)".split())
+            fake.answers |= row(objects_complete=30, objects_partial=7, objects_shed=2000, cause_all=30,
+                                cause_deadline=7, cause_no_buffer=2000)
+            feed.refresh()
+            self.assertEqual(stream(feed), "adc 1 4 0 deadline 4 (of 7)".split())
+            self.assertTrue(all(len(line) <= 80 for line in spwlive.lines(feed) if line[:6] in ("STREAM", "adc   ")))
 
 
 if __name__ == "__main__":
