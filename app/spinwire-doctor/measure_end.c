@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "measure.h"
 #include "time/spw_time.h"
 
@@ -29,15 +30,6 @@
 #define ANSWER_MS     1000u /* a far end that is there answers within one retransmission */
 #define STEP_MS       (SPW_TSC_STEP_NS / 1000000) /* what counts of a turn (spw_tsc_ran) */
 #define ACK_TIMEOUT   17 /* 4.096 us << 17 = 0.54 s: a slow pair is no lost packet */
-
-/* Whole milliseconds: counts of a run are hundreds of them. */
-static uint64_t end_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* ---- set-up ---- */
 
@@ -237,13 +229,13 @@ static bool ends_are_idle(const struct measure_end *end, uint32_t cnt)
 /* Writes until `until`, or, without more, until all is acknowledged. */
 static int ends_keep_going(struct measure_end *end, uint32_t cnt, uint64_t until, bool more)
 {
-	uint64_t now = end_now_ms(), silent = 0;
+	uint64_t now = spw_monotonic_ms(), silent = 0;
 
 	while (more ? now < until : !ends_are_idle(end, cnt)) {
 		const uint64_t last = now;
 		int n = ends_turn(end, cnt, more);
 
-		now = end_now_ms();
+		now = spw_monotonic_ms();
 		silent = n ? 0 : silent + SPW_MIN(now - last, STEP_MS);
 		if (n < 0 || silent > ANSWER_MS)
 			return -ETIMEDOUT;
@@ -262,12 +254,12 @@ int measure_run(struct measure_end *end, uint32_t cnt, uint32_t ms, struct measu
 	*out = (struct measure_result){.mbps = -1, .wire = -1};
 	rdma_phy_start(&end->dev, &end->phy);
 	begin = ends_bytes(end, cnt);
-	rc = ends_keep_going(end, cnt, end_now_ms() + WARM_MS, true);
-	start = end_now_ms();
+	rc = ends_keep_going(end, cnt, spw_monotonic_ms() + WARM_MS, true);
+	start = spw_monotonic_ms();
 	bytes = ends_bytes(end, cnt);
 	rc = rc ? rc : ends_keep_going(end, cnt, start + ms, true);
 	bytes = ends_bytes(end, cnt) - bytes;
-	start = end_now_ms() - start;
+	start = spw_monotonic_ms() - start;
 	rc = rc ? rc : ends_keep_going(end, cnt, 0, false);
 	if (rc || start == 0)
 		return rc ? rc : -ETIMEDOUT;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "ssh.h"
 
 #define END_MS 1000u /* for ssh to end after its files are closed */
@@ -69,24 +70,16 @@ int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_
 	return rc;
 }
 
-static uint64_t ssh_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 uint64_t doctor_ssh_until(uint32_t ms)
 {
-	return ssh_now_ms() + ms;
+	return spw_monotonic_ms() + ms;
 }
 
 /* Never waits beyond until; 0 is the end of what the other side sends. */
 ssize_t doctor_ssh_read(const struct doctor_ssh *ssh, uint64_t until, void *out, size_t bytes)
 {
 	struct pollfd wait = {.fd = ssh->from, .events = POLLIN};
-	uint64_t now = ssh_now_ms();
+	uint64_t now = spw_monotonic_ms();
 	ssize_t n;
 
 	if (now >= until || poll(&wait, 1, (int)(until - now)) != 1)
@@ -124,7 +117,7 @@ int doctor_ssh_end(struct doctor_ssh *ssh)
 	if (ssh->from >= 0)
 		close(ssh->from);
 	while (ssh->pid > 0 && (got = waitpid(ssh->pid, &status, WNOHANG)) == 0) {
-		if (ssh_now_ms() >= until)
+		if (spw_monotonic_ms() >= until)
 			kill(ssh->pid, SIGKILL);
 		nanosleep(&nap, NULL);
 	}

@@ -26,6 +26,7 @@
 #include "app_tool.h"
 #include "args.h"
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "control/child.h"
 
 #define START_MS   60000
@@ -57,11 +58,12 @@ static int secret_make(char text[SECRET_HEX], struct spw_oob_secret *secret_out)
  * print lines of its own before it. */
 static int port_read(const struct perf_child *child, const char *where, uint16_t *port_out)
 {
-	const uint64_t end = perf_now_ns() + START_MS * 1000000ull;
+	const uint64_t end = spw_monotonic_ns() + START_MS * 1000000ull;
 	unsigned int port = 0;
 	char line[160];
 
-	while (perf_now_ns() < end && perf_child_line(child, START_MS, line, sizeof(line)) == 0)
+	while (spw_monotonic_ns() < end &&
+	       perf_child_line(child, START_MS, line, sizeof(line)) == 0)
 		if (sscanf(line, PERF_PROGRAM ": serves on port %u", &port) == 1)
 			break;
 	if (!spw_in_range(port, 1, UINT16_MAX))

@@ -128,10 +128,9 @@ void perf_text(const json_t *json, const char *name, char *out, size_t bytes);
 void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fmt, ...)
 	SPW_PRINTF(3, 4);
 
-/* Nanoseconds of CLOCK_MONOTONIC, and of this thread's CPU time. Thread: any. */
-uint64_t perf_now_ns(void);
 /* Time since *last_ns, at most 10 ms: who stood still for longer has not looked (spw_tsc_ran). */
 uint64_t perf_ran_ns(uint64_t *last_ns);
+/* Nanoseconds of this thread's CPU time. Thread: any. */
 uint64_t perf_cpu_ns(void);
 
 #endif

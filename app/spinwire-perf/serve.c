@@ -17,6 +17,7 @@
 #include "app_program.h"
 #include "args.h"
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "control/door.h"
 #include "result/table.h"
 
@@ -157,9 +158,9 @@ static int serve_interrupted(const struct perf_args *args, uint64_t begin_ns, in
 
 	if (!number)
 		return status;
-	return perf_is_started(args)
-		       ? 128 + (int)number
-		       : app_life_interrupted(PERF_PROGRAM, number, perf_now_ns() - begin_ns, 0);
+	return perf_is_started(args) ? 128 + (int)number
+				     : app_life_interrupted(PERF_PROGRAM, number,
+							    spw_monotonic_ns() - begin_ns, 0);
 }
 
 /* The line with the port is read by local.c of whoever started this end: it is flushed at once. */
@@ -167,7 +168,7 @@ int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret
 {
 	struct perf_session *s = calloc(1, sizeof(*s));
 	struct perf_door *door = NULL;
-	const uint64_t begin_ns = perf_now_ns();
+	const uint64_t begin_ns = spw_monotonic_ns();
 	uint16_t port = args->port;
 	int rc = s ? 0 : spw_err(ENOMEM, "no memory for a session");
 

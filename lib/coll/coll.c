@@ -23,6 +23,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_fork.h"
+#include "base/spw_monotonic.h"
 #include "coll/coll.h"
 #include "coll/spw_coll_reduce.h"
 
@@ -179,7 +180,7 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
  * COLL_LOST_MS are spent. */
 static void coll_notify(struct spw_coll *c)
 {
-	const uint64_t begin_ns = coll_now_ns();
+	const uint64_t begin_ns = spw_monotonic_ns();
 	struct coll_wait all = coll_wait_of(begin_ns, COLL_NOTIFY_MS * 1000000ull);
 	struct coll_wait late = coll_wait_of(begin_ns, COLL_LOST_MS * 1000000ull);
 	const uint32_t lost = spw_coll_lost(c);
@@ -187,8 +188,8 @@ static void coll_notify(struct spw_coll *c)
 
 	while (coll_turn(c) || (coll_puts_open(c, ~lost) && !all_over) ||
 	       (coll_puts_open(c, lost) && !late_over)) {
-		all_over = coll_wait_is_over(&all, coll_now_ns());
-		late_over = coll_wait_is_over(&late, coll_now_ns());
+		all_over = coll_wait_is_over(&all, spw_monotonic_ns());
+		late_over = coll_wait_is_over(&late, spw_monotonic_ns());
 	}
 }
 

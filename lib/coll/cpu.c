@@ -16,9 +16,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "base/spw_order.h"
 #include "coll/coll.h"
 #include "coll/spw_coll_reduce.h"
@@ -112,7 +112,7 @@ int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call)
 	coll->cpu.head = coll_head_of(coll, call, round);
 	coll->cpu.round = round;
 	coll->cpu.busy = true;
-	coll->cpu.wait = coll_wait_of(coll_now_ns(), coll->timeout_ns);
+	coll->cpu.wait = coll_wait_of(spw_monotonic_ns(), coll->timeout_ns);
 	memcpy(stage, &coll->cpu.head, SPW_COLL_HEAD_BYTES);
 	if (bytes)
 		memcpy(stage + SPW_COLL_HEAD_BYTES, call->in, bytes);
@@ -240,7 +240,7 @@ int spw_coll_test(struct spw_coll *coll, bool *done_out)
 	*done_out = !rc && !coll->cpu.busy;
 	if (rc || !coll->cpu.busy)
 		return rc;
-	late = coll_wait_is_over(&coll->cpu.wait, coll_now_ns());
+	late = coll_wait_is_over(&coll->cpu.wait, spw_monotonic_ns());
 	spw_coll_progress(coll);
 	if (cpu_poll(coll, late, &end))
 		end = cpu_judge(coll);

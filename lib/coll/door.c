@@ -20,6 +20,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "base/spw_monotonic.h"
 #include "coll/tcp.h"
 #include "oob/spw_oob_door.h"
 
@@ -165,14 +166,14 @@ static void coll_door_take(struct coll_door *d, int rc, struct spw_oob_guest *gu
 static int coll_door_turn(struct coll_door *d, struct coll_wait *wait)
 {
 	struct pollfd p = {.fd = spw_oob_door_fd(d->door), .events = POLLIN};
-	const bool over = coll_wait_is_over(wait, coll_now_ns());
+	const bool over = coll_wait_is_over(wait, spw_monotonic_ns());
 	const uint64_t sleep_ms = coll_wait_sleep_ns(wait) / 1000000 + 1;
 	struct spw_oob_guest guest;
 	int rc;
 
 	if (poll(&p, 1, (int)SPW_MIN(sleep_ms, JOIN_MS / 8ull)) < 0 && errno != EINTR)
 		return -errno;
-	while ((rc = spw_oob_door_turn(d->door, coll_now_ns() / 1000000, &guest)) != -EAGAIN)
+	while ((rc = spw_oob_door_turn(d->door, spw_monotonic_ms(), &guest)) != -EAGAIN)
 		coll_door_take(d, rc, &guest);
 	return over ? -ETIMEDOUT : 0;
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "base/spw_text.h"
 #include "coll/coll.h"
 
@@ -184,7 +185,7 @@ int coll_join(struct spw_coll *c)
 
 	if (rc)
 		return rc;
-	wait = coll_wait_of(coll_now_ns(), c->conf.join_ms * 1000000ull);
+	wait = coll_wait_of(spw_monotonic_ns(), c->conf.join_ms * 1000000ull);
 	while (left) {
 		spw_xfer_progress(c->x);
 		for (uint32_t todo = left; todo; todo &= todo - 1) {
@@ -194,7 +195,7 @@ int coll_join(struct spw_coll *c)
 				return spw_err_ctx(rc, "rank %u (%s)", rank, c->peer[rank].name);
 			left &= rc ? left : ~(1u << rank);
 		}
-		if (left && coll_wait_is_over(&wait, coll_now_ns())) {
+		if (left && coll_wait_is_over(&wait, spw_monotonic_ns())) {
 			rank = (uint32_t)__builtin_ctz(left);
 			return spw_err(ETIMEDOUT, "rank %u (%s) did not join within %u ms", rank,
 				       c->peer[rank].name, c->conf.join_ms);

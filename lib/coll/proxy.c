@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "base/spw_order.h"
 #include "coll/coll.h"
 
@@ -213,8 +214,8 @@ static void *proxy_main(void *arg)
 		if (++idle < IDLE_SPINS)
 			continue;
 		if (idle == IDLE_SPINS)
-			idle_since = coll_now_ns();
-		if (coll_now_ns() - idle_since < IDLE_NS)
+			idle_since = spw_monotonic_ns();
+		if (spw_monotonic_ns() - idle_since < IDLE_NS)
 			sched_yield();
 		else
 			nanosleep(&nap, NULL);

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "coll/tcp.h"
 
 #define CONNECT_MS 2000u
@@ -39,7 +40,7 @@ static int tcp_wait(int fd, short what, struct coll_wait *wait)
 	int rc = 0;
 
 	while (!rc && !over) {
-		over = coll_wait_is_over(wait, coll_now_ns());
+		over = coll_wait_is_over(wait, spw_monotonic_ns());
 		rc = poll(&p, 1, (int)((coll_wait_sleep_ns(wait) + 999999) / 1000000));
 	}
 	return rc > 0 ? 0 : rc == 0 ? -ETIMEDOUT : errno == EINTR ? 0 : -errno;
@@ -174,7 +175,7 @@ static int tcp_reach(struct spw_coll_tcp *t, const char *root)
 		rc = tcp_connect_once(&host, &wait, &fd);
 		met |= !rc;
 		rc = rc ? rc : tcp_join_once(t, root, fd, &wait);
-		over = coll_wait_is_over(&wait, coll_now_ns());
+		over = coll_wait_is_over(&wait, spw_monotonic_ns());
 	} while (rc == -EAGAIN && !over && !nanosleep(&nap, NULL));
 	if (rc != -EAGAIN)
 		return rc;

@@ -6,6 +6,7 @@
 #ifndef COLL_TCP_H
 #define COLL_TCP_H
 
+#include "base/spw_monotonic.h"
 #include "coll/coll.h"
 #include "oob/spw_oob_channel.h"
 #include "oob/spw_oob_host.h"
@@ -30,7 +31,7 @@ struct spw_coll_tcp {
 
 SPW_INLINE struct coll_wait coll_tcp_wait(uint64_t ms)
 {
-	return coll_wait_of(coll_now_ns(), ms * 1000000u);
+	return coll_wait_of(spw_monotonic_ns(), ms * 1000000u);
 }
 
 /* ---- tcp.c ---- */

@@ -14,19 +14,9 @@
 #ifndef COLL_WAIT_H
 #define COLL_WAIT_H
 
-#include <time.h>
-
 #include "base/spw_types.h"
 
 #define COLL_WAIT_LOOKS 8u
-
-SPW_INLINE uint64_t coll_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 struct coll_wait {
 	uint64_t last_ns; /* the last look */

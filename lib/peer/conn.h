@@ -57,7 +57,7 @@ struct peer_link {
 	int fd;             /* open while the peer is up, -1 else */
 	uint64_t silent_ms; /* deadline for the first arrival over its QP; 0: something arrived */
 	uint64_t try_ms, backoff_ms;
-	uint64_t down_ms;     /* when it went down, of rdma_ctl_now_ms; 0: it was never up */
+	uint64_t down_ms;     /* when it went down, of spw_monotonic_ms; 0: it was never up */
 	bool last_wqe;        /* SRQ: the last-WQE event of the QP has arrived */
 	uint64_t last_wqe_ms; /* SRQ: deadline for the last-WQE event; 0: not waiting */
 	int reported; /* enum peer_refused of the last failed exchange that was reported; -1: none

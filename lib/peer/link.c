@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "oob/spw_oob_socket.h"
 #include "peer/conn.h"
 
@@ -72,7 +73,7 @@ static void close_fd(struct peer_link *link)
  */
 void peer_link_up(struct peer_link *link, int fd, uint64_t now_ms)
 {
-	const uint64_t outage_ms = link->down_ms ? rdma_ctl_now_ms() - link->down_ms : 0;
+	const uint64_t outage_ms = link->down_ms ? spw_monotonic_ms() - link->down_ms : 0;
 	char how[32] = "up";
 
 	link->fd = fd;
@@ -161,7 +162,7 @@ static void on_fail(struct peer_link *link, uint64_t now_ms)
 		link_pass(link, SPW_PEER_DRAIN);
 		return;
 	}
-	link->down_ms = rdma_ctl_now_ms();
+	link->down_ms = spw_monotonic_ms();
 	link->try_ms = now_ms + link->backoff_ms;
 	count_loss(link, link->lost ? link->lost_why : (enum spw_peer_why)p->why,
 		   link->lost ? link->lost_code : p->code);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "peer/conn.h"
 
 #define CREDITS_MIN 2u /* one message is being worked on, one slot is free for the next */
@@ -81,8 +82,8 @@ static bool flush_is_reported(struct spw_peer_conn *conn, struct peer_link *link
 	if (!link->peer->qp->srq || link->last_wqe)
 		return true;
 	if (!link->last_wqe_ms)
-		link->last_wqe_ms = rdma_ctl_now_ms() + PEER_LAST_WQE_MS;
-	return rdma_ctl_now_ms() >= link->last_wqe_ms;
+		link->last_wqe_ms = spw_monotonic_ms() + PEER_LAST_WQE_MS;
+	return spw_monotonic_ms() >= link->last_wqe_ms;
 }
 
 /* Control's steps from DRAINED to DOWN, but all slots are wiped in one go: no other peer waits in

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "base/spw_thread.h"
 #include "base/spw_log.h"
 #include "rdma/spw_rdma_ctl.h"
@@ -58,14 +59,6 @@ struct rdma_ctl {
 	uint32_t stop;
 	pthread_t thread;
 };
-
-uint64_t rdma_ctl_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- events ---- */
 
@@ -148,7 +141,7 @@ uint64_t rdma_ctl_clock_ms(const struct rdma_ctl *ctl)
  * for may have come meanwhile. So only the time for which it meant to sleep counts, and LATE_MS. */
 static uint64_t rdma_ctl_clock_turn(struct rdma_ctl *ctl, int slept_ms)
 {
-	const uint64_t now_ms = rdma_ctl_now_ms();
+	const uint64_t now_ms = spw_monotonic_ms();
 
 	ctl->clock_ms += SPW_MIN(now_ms - ctl->looked_ms, (uint64_t)slept_ms + LATE_MS);
 	ctl->looked_ms = now_ms;
@@ -237,7 +230,7 @@ int rdma_ctl_start(struct rdma_ctl *ctl)
 {
 	int rc;
 
-	ctl->clock_ms = ctl->looked_ms = rdma_ctl_now_ms();
+	ctl->clock_ms = ctl->looked_ms = spw_monotonic_ms();
 	if (ctl->dev->port.state == IBV_PORT_ACTIVE)
 		rdma_ctl_report_up(ctl);
 	rc = spw_thread_start(&ctl->thread, rdma_ctl_run, ctl);

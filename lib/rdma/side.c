@@ -14,6 +14,7 @@
  */
 #include "rdma/spw_rdma_side.h"
 
+#include "base/spw_monotonic.h"
 #include "base/spw_order.h"
 #include "rdma/spw_rdma_ctl.h"
 
@@ -75,7 +76,7 @@ void rdma_side_reset(struct rdma_side *side)
 
 void rdma_side_recovered(struct rdma_side *side, bool known)
 {
-	side->recovered_ms = rdma_ctl_now_ms();
+	side->recovered_ms = spw_monotonic_ms();
 	side->blind = !known;
 	side->blind_at = side->completed;
 }
@@ -87,7 +88,7 @@ bool rdma_side_is_stuck(const struct rdma_side *side)
 
 static bool rdma_side_is_late(const struct rdma_side *side)
 {
-	return side->recovered_ms && rdma_ctl_now_ms() - side->recovered_ms < RDMA_SIDE_LATE_MS;
+	return side->recovered_ms && spw_monotonic_ms() - side->recovered_ms < RDMA_SIDE_LATE_MS;
 }
 
 /* completed: the queue's count of completions. If it moved during the window, the queue works, and

@@ -84,7 +84,4 @@ uint16_t rdma_ctl_events(struct rdma_ctl *ctl, uint16_t queue, struct spw_port_e
  * Thread: control. */
 uint64_t rdma_ctl_clock_ms(const struct rdma_ctl *ctl);
 
-/* Returns: CLOCK_MONOTONIC in milliseconds. Thread: any. */
-uint64_t rdma_ctl_now_ms(void);
-
 #endif

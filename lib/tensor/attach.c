@@ -18,6 +18,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_fork.h"
+#include "base/spw_monotonic.h"
 #include "tensor/tensor.h"
 
 #define FREED_NS (2 * TENSOR_NS_PER_S) /* for the owner, to notice that a consumer died */
@@ -97,13 +98,13 @@ static int tensor_busy(uint32_t pid, bool dead)
 /* The owner frees the claim of a consumer that died. */
 static int tensor_claim(struct spw_obj_page *page)
 {
-	const int64_t until = tensor_now_ns() + FREED_NS;
+	const uint64_t until = spw_monotonic_ns() + FREED_NS;
 
 	while (spw_obj_page_claim(page, (uint32_t)getpid())) {
 		const uint32_t by = spw_thr_load_rlx(&page->consumer_pid);
 		const bool dead = kill((pid_t)by, 0) && errno == ESRCH;
 
-		if (!dead || tensor_now_ns() > until)
+		if (!dead || spw_monotonic_ns() > until)
 			return tensor_busy(by, dead);
 		tensor_sleep_ns(RETRY_NS);
 	}

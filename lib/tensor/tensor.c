@@ -24,6 +24,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_fork.h"
+#include "base/spw_monotonic.h"
 #include "tensor/tensor.h"
 
 #define SLOT_HELD    0x8000u
@@ -34,14 +35,6 @@
 #define LOOK_NS  20000 /* between two looks at events, while nothing else is done */
 #define SLEEP_NS 100000
 #define CLOSE_NS (5 * TENSOR_NS_PER_S) /* for kernels */
-
-int64_t tensor_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * TENSOR_NS_PER_S + t.tv_nsec;
-}
 
 void tensor_sleep_ns(int64_t ns)
 {
@@ -132,13 +125,13 @@ static void tensor_return_passed(struct spw_tensor_stream *stream)
  * while a kernel may read it. */
 static void tensor_reap(struct spw_tensor_stream *stream, int64_t limit_ns)
 {
-	const int64_t until = limit_ns ? tensor_now_ns() + limit_ns : 0;
+	const uint64_t until = limit_ns ? spw_monotonic_ns() + (uint64_t)limit_ns : 0;
 
 	pthread_mutex_lock(&stream->reap_lock);
 	for (;;) {
 		tensor_collect(stream);
 		tensor_return_passed(stream);
-		if (!stream->waiting || tensor_now_ns() >= until)
+		if (!stream->waiting || spw_monotonic_ns() >= until)
 			break;
 		tensor_sleep_ns(LOOK_NS);
 	}
@@ -334,7 +327,7 @@ static int tensor_over(const struct spw_tensor_stream *stream, int rc, bool died
 int spw_tensor_next(struct spw_tensor_stream *stream, int64_t timeout_ns,
 		    struct spw_tensor *tensor_out)
 {
-	const int64_t begin = tensor_now_ns();
+	const uint64_t begin = spw_monotonic_ns();
 	uint64_t generation;
 	int rc = tensor_forked(stream);
 
@@ -353,7 +346,7 @@ int spw_tensor_next(struct spw_tensor_stream *stream, int64_t timeout_ns,
 			tensor_fill(stream, (uint32_t)rc, generation, tensor_out);
 			return 0;
 		}
-		waited = tensor_now_ns() - begin;
+		waited = (int64_t)(spw_monotonic_ns() - begin);
 		left = timeout_ns < 0 ? INT64_MAX : timeout_ns - waited;
 		if (rc != -EAGAIN || died || left <= 0)
 			return tensor_over(stream, rc, died);

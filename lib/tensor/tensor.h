@@ -14,7 +14,6 @@
 #define TENSOR_NOTED_MAX 8u /* CUDA streams of one object */
 #define TENSOR_NS_PER_S  1000000000ll
 
-int64_t tensor_now_ns(void);
 void tensor_sleep_ns(int64_t ns);
 
 /* A row of telemetry's /spinwire/objects: a process, and descriptors of it. */

@@ -19,11 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "base/spw_monotonic.h"
 #include "xfer/connection.h"
 #include "xfer/endpoint.h"
 #include "xfer/reach.h"
@@ -35,10 +35,7 @@
 
 uint64_t xfer_now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return spw_monotonic_ns();
 }
 
 /* A thread that stood still (SIGSTOP, a frozen container, a paused machine) gives up nobody for it:

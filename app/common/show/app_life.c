@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "app_life.h"
+#include "base/spw_monotonic.h"
 #include "base/spw_text.h"
 #include "base/spw_thread.h"
 
@@ -34,14 +35,6 @@ static struct {
 	uint64_t begin_ns, due_ns;
 	bool terminal, shown;
 } life = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static uint64_t life_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
 
 static int life_columns(void)
 {
@@ -97,7 +90,7 @@ static void *life_main(void *unused SPW_UNUSED)
 	for (;;) {
 		nanosleep(&nap, NULL);
 		pthread_mutex_lock(&life.lock);
-		life_show(life_now_ns());
+		life_show(spw_monotonic_ns());
 		pthread_mutex_unlock(&life.lock);
 	}
 	return NULL;
@@ -110,7 +103,7 @@ void app_life_start(const char *program)
 
 	life.program = program;
 	life.terminal = isatty(STDERR_FILENO);
-	life.due_ns = life.terminal ? 0 : life_now_ns() + REPORT_NS;
+	life.due_ns = life.terminal ? 0 : spw_monotonic_ns() + REPORT_NS;
 	if (spw_thread_start(&thread, life_main, NULL) == 0)
 		pthread_detach(thread);
 }
@@ -126,7 +119,7 @@ SPW_PRINTF(3, 0) static void life_set(bool begins, uint64_t whole_ns, const char
 	spw_text_show(raw, life.text, sizeof(life.text));
 	life.whole_ns = whole_ns;
 	if (begins)
-		life.begin_ns = life_now_ns();
+		life.begin_ns = spw_monotonic_ns();
 	pthread_mutex_unlock(&life.lock);
 }
 
@@ -174,7 +167,7 @@ static void life_on_interrupt(int number)
 	char took[48], line[256];
 	int n;
 
-	life_took(life_now_ns() - life.begin_ns, life.whole_ns, took, sizeof(took));
+	life_took(spw_monotonic_ns() - life.begin_ns, life.whole_ns, took, sizeof(took));
 	n = snprintf(line, sizeof(line), "%s%s: interrupted after %s%s%s\n",
 		     life.shown ? "\r\033[K" : "", life.program, took, life.text[0] ? ": " : "",
 		     life.text);
@@ -186,7 +179,7 @@ static void life_on_interrupt(int number)
 void app_life_ends(const char *program)
 {
 	life.program = program;
-	life.begin_ns = life_now_ns();
+	life.begin_ns = spw_monotonic_ns();
 	signal(SIGINT, life_on_interrupt);
 	signal(SIGTERM, life_on_interrupt);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 
 /* How long a child may take to leave after its stdin has ended: END_TURNS naps of END_NS. */
 #define END_TURNS 50
@@ -63,11 +64,11 @@ int perf_child_start(char *const *argv, struct perf_child *child_out)
 int perf_child_line(const struct perf_child *child, int timeout_ms, char *line, size_t bytes)
 {
 	struct pollfd wait = {.fd = child->out, .events = POLLIN};
-	uint64_t end = perf_now_ns() + (uint64_t)timeout_ms * 1000000;
+	uint64_t end = spw_monotonic_ns() + (uint64_t)timeout_ms * 1000000;
 	size_t len = 0;
 
 	for (;;) {
-		int left = (int)((int64_t)(end - perf_now_ns()) / 1000000);
+		int left = (int)((int64_t)(end - spw_monotonic_ns()) / 1000000);
 
 		if (poll(&wait, 1, SPW_MAX(left, 0)) != 1)
 			return -ETIMEDOUT;

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "oob/spw_oob_host.h"
 #include "oob/spw_oob_socket.h"
 
@@ -171,7 +172,7 @@ static int wait_until(const struct perf_ctl *ctl, short events, uint64_t deadlin
 	struct pollfd wait = {.fd = ctl->fd, .events = events};
 
 	for (;;) {
-		uint64_t now_ns = perf_now_ns();
+		uint64_t now_ns = spw_monotonic_ns();
 
 		if (must_leave(ctl))
 			return spw_err(EINTR, "this end was asked to leave");
@@ -200,7 +201,7 @@ static int channel_error(const struct perf_ctl *ctl, int rc)
 /* json is released on every path, as the caller has given it away. */
 int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
 {
-	const uint64_t deadline_ns = perf_now_ns() + SEND_MS * 1000000ull;
+	const uint64_t deadline_ns = spw_monotonic_ns() + SEND_MS * 1000000ull;
 	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 	int rc = !text         ? spw_err(ENOMEM, "no memory for a message")
 		 : ctl->fd < 0 ? control_left(ctl)
@@ -253,7 +254,7 @@ int perf_ctl_error(struct perf_ctl *ctl, int rc)
 /* The deadline of an order under way starts when its message has come. */
 int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 {
-	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
+	const uint64_t deadline_ns = spw_monotonic_ns() + timeout_ms * 1000000ull;
 	uint32_t len = 0;
 	int rc = ctl->fd < 0 ? control_left(ctl) : -EAGAIN;
 
@@ -261,7 +262,7 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 	while (rc == -EAGAIN) {
 		rc = spw_oob_channel_receive(&ctl->ch, ctl->in, MESSAGE_MAX, &len);
 		/* Also when a message has come: the order in it has this long. */
-		ctl->until_ns = perf_now_ns() + ctl->order_ms * 1000000ull;
+		ctl->until_ns = spw_monotonic_ns() + ctl->order_ms * 1000000ull;
 		if (rc != -EAGAIN)
 			return rc ? channel_error(ctl, rc) : message_of(ctl, len, json_out);
 		rc = wait_until(ctl, POLLIN, deadline_ns);
@@ -273,7 +274,7 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 /* From then on every message carries a MAC: a wrong secret shows here, or at the first message. */
 int perf_ctl_greet(struct perf_ctl *ctl, const struct spw_oob_secret *secret, uint32_t timeout_ms)
 {
-	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
+	const uint64_t deadline_ns = spw_monotonic_ns() + timeout_ms * 1000000ull;
 	int rc = spw_oob_channel_begin(&ctl->ch, ctl->fd, true, secret, &perf_proto), waited = 0;
 
 	while (rc == 0 && waited == 0 && (rc = spw_oob_channel_greet(&ctl->ch)) == -EAGAIN) {
@@ -289,7 +290,7 @@ bool perf_ctl_pending(const struct perf_ctl *ctl)
 	struct pollfd wait = {.fd = ctl->fd, .events = POLLIN};
 
 	return poll(&wait, 1, 0) != 0 || must_leave(ctl) ||
-	       (ctl->order_ms && perf_now_ns() > ctl->until_ns);
+	       (ctl->order_ms && spw_monotonic_ns() > ctl->until_ns);
 }
 
 /* An abort is an error, so that every wait for an order ends at it. */

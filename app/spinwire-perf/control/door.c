@@ -23,6 +23,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "base/spw_monotonic.h"
 #include "base/spw_thread.h"
 #include "oob/spw_oob_door.h"
 
@@ -57,7 +58,8 @@ static int door_busy(const struct perf_door *d)
 	return spw_err(EBUSY,
 		       "measures with %s for %llu s already, and one at a time: try again when "
 		       "that is over",
-		       d->with, (unsigned long long)((perf_now_ns() - d->since_ns) / 1000000000u));
+		       d->with,
+		       (unsigned long long)((spw_monotonic_ns() - d->since_ns) / 1000000000u));
 }
 
 /* The client whose hello is right: it waits for the main thread, or gets the reason why not. */
@@ -71,7 +73,7 @@ static void door_welcome(struct perf_door *d, struct perf_ctl *ctl)
 	if (rc == 0) {
 		d->client = *ctl;
 		d->waits = true;
-		d->since_ns = perf_now_ns();
+		d->since_ns = spw_monotonic_ns();
 		snprintf(d->with, sizeof(d->with), "%s", ctl->peer);
 		(void)!write(d->event_fd, &one, sizeof(one)); /* of a counter that is read: fits */
 	}
@@ -125,8 +127,7 @@ static void *door_main(void *arg)
 
 	while (!spw_thr_load_rlx(&d->closing)) {
 		(void)poll(&wait, 1, LOOK_MS);
-		while ((rc = spw_oob_door_turn(d->door, perf_now_ns() / 1000000, &guest)) !=
-		       -EAGAIN) {
+		while ((rc = spw_oob_door_turn(d->door, spw_monotonic_ms(), &guest)) != -EAGAIN) {
 			if (!guest.from.sin6_family) {
 				door_cannot_accept(d, -rc);
 				continue;

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "measure/pattern.h"
 
 #define CONNECT_MS 3000
@@ -129,7 +130,7 @@ static bool is_lasting(int error)
 int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_BYTES], int *fd,
 		     uint32_t cnt)
 {
-	uint64_t end = perf_now_ns() + ACCEPT_MS * 1000000ull;
+	uint64_t end = spw_monotonic_ns() + ACCEPT_MS * 1000000ull;
 	uint32_t got = 0;
 
 	for (uint32_t i = 0; i < cnt; i++)
@@ -138,7 +139,7 @@ int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_B
 		struct pollfd wait[2] = {{.fd = listener, .events = POLLIN},
 					 {.fd = stop_fd, .events = POLLIN}};
 
-		if (perf_now_ns() > end || poll(wait, 2, 1000) < 0 || wait[1].revents) {
+		if (spw_monotonic_ns() > end || poll(wait, 2, 1000) < 0 || wait[1].revents) {
 			perf_sock_close(fd, cnt);
 			return spw_err(ECANCELED, "%u of %u TCP connections came", got, cnt);
 		}
@@ -279,10 +280,10 @@ int perf_sock_send(const int *fd, uint32_t cnt, uint32_t warm_ms, uint32_t timed
 	/* TCP's window grows meanwhile, and the sockets' buffers fill. */
 	usleep(warm_ms * 1000);
 	first = sock_sum(st, cnt);
-	since = perf_now_ns();
+	since = spw_monotonic_ns();
 	usleep(timed_ms * 1000);
 	flow_out->bytes = sock_sum(st, cnt) - first;
-	flow_out->ns = perf_now_ns() - since;
+	flow_out->ns = spw_monotonic_ns() - since;
 	flow_out->messages = flow_out->bytes / PERF_BLOCK_BYTES;
 	spw_thr_store_rlx(&stop, 1);
 	return sock_join(st, cnt, flow_out);
@@ -292,7 +293,7 @@ int perf_sock_send(const int *fd, uint32_t cnt, uint32_t warm_ms, uint32_t timed
 int perf_sock_receive(const int *fd, uint32_t cnt, struct perf_flow *flow_out)
 {
 	struct stream st[PERF_STREAM_MAX];
-	uint64_t since = perf_now_ns();
+	uint64_t since = spw_monotonic_ns();
 	int rc;
 
 	memset(flow_out, 0, sizeof(*flow_out));
@@ -301,6 +302,6 @@ int perf_sock_receive(const int *fd, uint32_t cnt, struct perf_flow *flow_out)
 		return rc;
 	flow_out->messages = flow_out->total;
 	flow_out->bytes = flow_out->total * PERF_BLOCK_BYTES;
-	flow_out->ns = perf_now_ns() - since;
+	flow_out->ns = spw_monotonic_ns() - since;
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "measure/gpu.h"
 #include "measure/pattern.h"
 
@@ -66,7 +67,7 @@ int perf_bytes_prepare(const struct perf_lane *lane, const struct perf_case *wha
 /* What a NIC wrote to a GPU's own memory becomes visible to the kernels that start afterwards. */
 static int bytes_flush(const struct perf_lane *lane, uint8_t *at, uint64_t bytes)
 {
-	uint64_t last_ns = perf_now_ns(), spent_ns = 0;
+	uint64_t last_ns = spw_monotonic_ns(), spent_ns = 0;
 	struct spw_xfer_req *req;
 	bool over = false;
 	int rc = spw_xfer_flush(lane->conn, lane->mem, at, bytes, &req);

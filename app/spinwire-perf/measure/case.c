@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "base/spw_text.h"
 #include "control/fields.h"
 #include "measure/coll.h"
@@ -51,19 +52,11 @@ const char *perf_valid_name(enum perf_valid valid)
 	return name[valid];
 }
 
-uint64_t perf_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Time-outs count only time in which this process ran: a stopped or preempted end must not blame
  * the other one. */
 uint64_t perf_ran_ns(uint64_t *last_ns)
 {
-	const uint64_t now_ns = perf_now_ns(), ran_ns = now_ns - *last_ns;
+	const uint64_t now_ns = spw_monotonic_ns(), ran_ns = now_ns - *last_ns;
 
 	*last_ns = now_ns;
 	return SPW_MIN(ran_ns, SPW_TSC_STEP_NS);

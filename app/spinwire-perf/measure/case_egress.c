@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "measure/datagram.h"
 #include "measure/open_loop.h"
 #include "result/phy.h"
@@ -82,7 +83,7 @@ static int egress_post_due(struct egress *e, uint64_t due)
 /* Waits until every send has its stamp; the open loop begins and ends with an empty queue. */
 static int egress_settle(struct egress *e)
 {
-	uint64_t last_ns = perf_now_ns(), spent_ns = 0;
+	uint64_t last_ns = spw_monotonic_ns(), spent_ns = 0;
 	int rc = 0;
 
 	while (rc >= 0 && e->stamped != e->posted) {
@@ -131,7 +132,7 @@ static int egress_open_loop(struct egress *e, double gap, uint32_t ms)
 /* A software device shows its clock now and then only, when it naps: the best of some readings. */
 static int egress_clocks_run(struct egress *e, struct clock_pair *pair)
 {
-	uint64_t start = perf_now_ns();
+	uint64_t start = spw_monotonic_ns();
 	struct clock_pair now;
 	int rc = -ETIME, again;
 
@@ -142,7 +143,7 @@ static int egress_clocks_run(struct egress *e, struct clock_pair *pair)
 			*pair = now;
 		rc = again == 0 ? 0 : rc;
 	} while ((again == 0 || again == -ETIME) && pair->unc_ns > CLOCK_GOOD_NS &&
-		 perf_now_ns() - start < CLOCK_NS);
+		 spw_monotonic_ns() - start < CLOCK_NS);
 	return rc ? again : 0;
 }
 
@@ -179,7 +180,7 @@ static int egress_summarise(const struct egress *e, const struct clock_pair pair
 static int egress_measure(struct egress *e, struct perf_result *result)
 {
 	const struct perf_case *what = &result->what;
-	uint64_t cpu = perf_cpu_ns(), start = perf_now_ns(), each = 0, closed, unc_ns;
+	uint64_t cpu = perf_cpu_ns(), start = spw_monotonic_ns(), each = 0, closed, unc_ns;
 	struct clock_pair pair[2];
 	int rc = egress_clocks_run(e, &pair[0]);
 
@@ -189,7 +190,7 @@ static int egress_measure(struct egress *e, struct perf_result *result)
 	result->own = (struct perf_flow){.messages = e->posted,
 					 .bytes = e->posted * what->bytes,
 					 .total = e->posted,
-					 .ns = perf_now_ns() - start,
+					 .ns = spw_monotonic_ns() - start,
 					 .cpu_ns = perf_cpu_ns() - cpu};
 	rc = rc ? rc : egress_clocks_run(e, &pair[1]);
 	rc = rc ? rc : egress_summarise(e, pair, (uint64_t[]){0, closed}, &result->lat.closed);
@@ -293,7 +294,7 @@ static int egress_take_all(struct perf_session *s, struct perf_datagram *d, uint
 		if ((++turn & LOOK_MASK) || !perf_ctl_pending(&s->ctl))
 			continue;
 		if (!last_ns)
-			last_ns = perf_now_ns();
+			last_ns = spw_monotonic_ns();
 		quiet_ns += perf_ran_ns(&last_ns);
 		if (quiet_ns > QUIET_NS)
 			break;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "measure/coll.h"
 #include "coll/spw_coll.h"
 #include "measure/gpu.h"
@@ -187,21 +188,21 @@ static int call_checked(struct oneshot *o)
  * equally many, or one waits for a call that never comes. */
 static int oneshot_time(struct oneshot *o, struct perf_result *result)
 {
-	uint64_t start = perf_now_ns(), cpu, calls;
+	uint64_t start = spw_monotonic_ns(), cpu, calls;
 	int rc = calls_make(o, WARM);
 
-	calls = result->what.ms * 1000000ull * WARM / SPW_MAX(perf_now_ns() - start, 1ull);
+	calls = result->what.ms * 1000000ull * WARM / SPW_MAX(spw_monotonic_ns() - start, 1ull);
 	calls = SPW_MIN(SPW_MAX(calls, 1ull), (uint64_t)CALLS_MAX);
 	rc = rc ? rc
 		: perf_ctl_send(&o->s->ctl,
 				json_pack("{s:s,s:I}", "do", "run", "calls", (json_int_t)calls));
 	cpu = perf_cpu_ns();
 	rc = rc ? rc : calls_make(o, 1); /* the other end begins as well */
-	start = perf_now_ns();
+	start = spw_monotonic_ns();
 	rc = rc ? rc : calls_make(o, calls);
 	result->own = (struct perf_flow){.messages = calls,
 					 .bytes = calls * perf_coll_bus_bytes(&result->what),
-					 .ns = perf_now_ns() - start,
+					 .ns = spw_monotonic_ns() - start,
 					 .total = calls + 1,
 					 .cpu_ns = perf_cpu_ns() - cpu};
 	return rc;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "measure/queue.h"
 
 #define LOOK_MASK 255u
@@ -97,7 +98,7 @@ static void echo_idle(void *arg)
 static int echo_drain(struct echo *e)
 {
 	bool send = e->what->op == PERF_SEND;
-	uint64_t sent = 0, start = perf_now_ns();
+	uint64_t sent = 0, start = spw_monotonic_ns();
 	int rc = 0;
 
 	while (rc >= 0 && (e->tx.posted != e->tx.done || (send && sent < PERF_DEPTH_MAX) ||
@@ -106,7 +107,7 @@ static int echo_drain(struct echo *e)
 			break;
 		rc = send ? message_poll(e) : perf_queue_test(&e->tx);
 		perf_lane_idle(e->lane);
-		if (perf_now_ns() - start > STUCK_NS)
+		if (spw_monotonic_ns() - start > STUCK_NS)
 			rc = spw_err(ETIMEDOUT, "the end of the row did not arrive in 10 s");
 	}
 	return SPW_MIN(rc, 0);
@@ -122,7 +123,7 @@ int perf_echo_client(struct perf_lane *lane, const struct perf_case *what,
 				     .idle = echo_idle,
 				     .arg = &e,
 				     .halves = what->op == PERF_READ ? 1 : 2};
-	uint64_t cpu = perf_cpu_ns(), start = perf_now_ns();
+	uint64_t cpu = perf_cpu_ns(), start = spw_monotonic_ns();
 	int rc;
 
 	lane->flag = flag;
@@ -133,7 +134,7 @@ int perf_echo_client(struct perf_lane *lane, const struct perf_case *what,
 	result_out->own = (struct perf_flow){.messages = e.tx.posted,
 					     .bytes = e.tx.posted * what->bytes,
 					     .total = e.tx.posted,
-					     .ns = perf_now_ns() - start,
+					     .ns = spw_monotonic_ns() - start,
 					     .cpu_ns = perf_cpu_ns() - cpu};
 	return rc ? rc : echo_drain(&e);
 }
@@ -158,7 +159,7 @@ int perf_echo_server(struct perf_lane *lane, const struct perf_case *what,
 		     const struct perf_ctl *ctl, uint64_t flag, struct perf_flow *flow_out)
 {
 	struct echo e = {.lane = lane, .what = what, .base = flag};
-	uint64_t cpu = perf_cpu_ns(), start = perf_now_ns(), answered = 0;
+	uint64_t cpu = perf_cpu_ns(), start = spw_monotonic_ns(), answered = 0;
 	uint32_t turn = 0;
 	int rc = what->op == PERF_SEND ? perf_queue_receive(&e.rx, lane, what) : 0;
 
@@ -173,7 +174,7 @@ int perf_echo_server(struct perf_lane *lane, const struct perf_case *what,
 	*flow_out = (struct perf_flow){.messages = answered,
 				       .bytes = answered * what->bytes,
 				       .total = answered,
-				       .ns = perf_now_ns() - start,
+				       .ns = spw_monotonic_ns() - start,
 				       .cpu_ns = perf_cpu_ns() - cpu};
 	return rc < 0 ? rc : echo_drain(&e);
 }

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "measure/gpu.h"
 
 #define OPEN_MS    15000u
@@ -216,7 +217,7 @@ static int windows_swap(struct perf_lane *lane, const struct perf_ctl *ctl, uint
 	if (lane->region.host_va)
 		memset(base_of(lane) + 2 * lane->half, 0, PERF_FLAG_BYTES);
 	while (rc == 0 && (rc = spw_xfer_window_remote(lane->conn, 0, &lane->remote)) == -EAGAIN) {
-		if (perf_now_ns() > deadline_ns)
+		if (spw_monotonic_ns() > deadline_ns)
 			return spw_err(ETIMEDOUT, "%s: exposed no window in %u s", ctl->peer,
 				       OPEN_MS / 1000);
 		spw_xfer_progress(lane->x);
@@ -246,11 +247,11 @@ static int handle_take(const json_t *answer, struct spw_xfer_handle *handle_out)
 static int connect_to(struct perf_lane *lane, const struct perf_ctl *ctl,
 		      const struct spw_xfer_handle *handle)
 {
-	uint64_t deadline = perf_now_ns() + OPEN_MS * 1000000ull;
+	uint64_t deadline = spw_monotonic_ns() + OPEN_MS * 1000000ull;
 	int rc;
 
 	while ((rc = spw_xfer_connect(lane->x, handle, &lane->conn)) == -EAGAIN) {
-		if (perf_now_ns() > deadline)
+		if (spw_monotonic_ns() > deadline)
 			return spw_err(ETIMEDOUT,
 				       "no rail came up in %u s: does a firewall let UDP port "
 				       "4791 (RoCE v2) through?",
@@ -337,11 +338,11 @@ static int handle_give(struct perf_ctl *ctl, const struct spw_xfer_handle *handl
 /* A message on the control connection is the client's abort: no connection will come. */
 static int accept_one(struct perf_lane *lane, struct perf_ctl *ctl)
 {
-	uint64_t deadline = perf_now_ns() + OPEN_MS * 1000000ull;
+	uint64_t deadline = spw_monotonic_ns() + OPEN_MS * 1000000ull;
 	int rc;
 
 	while ((rc = spw_xfer_accept(lane->listener, &lane->conn)) == -EAGAIN) {
-		if (perf_ctl_pending(ctl) || perf_now_ns() > deadline)
+		if (perf_ctl_pending(ctl) || spw_monotonic_ns() > deadline)
 			return spw_err(ECANCELED, "no connection over the rails came");
 		perf_lane_idle(lane);
 	}

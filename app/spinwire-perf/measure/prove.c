@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/spw_monotonic.h"
 #include "session.h"
 
 #define PROVE_MS 5000u /* for every rail to come up; reached only if a cable leads elsewhere */
@@ -37,10 +38,10 @@ static bool all_are_up(const struct spw_xfer_conn *conn)
 /* The other end advances the connection too, until the order to stop. */
 static int prove_wait(struct perf_session *s)
 {
-	const uint64_t deadline_ns = perf_now_ns() + PROVE_MS * 1000000ull;
+	const uint64_t deadline_ns = spw_monotonic_ns() + PROVE_MS * 1000000ull;
 	int rc = perf_ask(s, perf_xfer_order("run", 0, 0), ORDER_MS, NULL);
 
-	while (rc == 0 && !all_are_up(s->lane.conn) && perf_now_ns() < deadline_ns) {
+	while (rc == 0 && !all_are_up(s->lane.conn) && spw_monotonic_ns() < deadline_ns) {
 		spw_xfer_progress(s->lane.x);
 		perf_lane_idle(&s->lane);
 	}

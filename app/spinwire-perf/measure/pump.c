@@ -18,6 +18,7 @@
 #include <poll.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "measure/queue.h"
 
 #define DEPTH_BYTES  (16ull << 20)
@@ -69,7 +70,7 @@ static int pump_turn(struct pump *p)
 		return rc;
 	cnt = perf_queue_test(&p->tx);
 	if (cnt > 0)
-		send_clock(p, perf_now_ns());
+		send_clock(p, spw_monotonic_ns());
 	if (cnt < 0 || (rc = perf_queue_test(&p->rx)) < 0)
 		return cnt < 0 ? cnt : rc;
 	p->receiving &= !perf_queue_is_over(&p->rx);
@@ -100,7 +101,7 @@ int perf_pump(struct perf_lane *lane, const struct perf_case *what, bool sends, 
 	      struct perf_flow *flow_out)
 {
 	struct pump p = {.lane = lane, .what = what};
-	uint64_t cpu = perf_cpu_ns(), start = perf_now_ns();
+	uint64_t cpu = perf_cpu_ns(), start = spw_monotonic_ns();
 	uint32_t empty = 0;
 	int rc = 0;
 
@@ -117,14 +118,14 @@ int perf_pump(struct perf_lane *lane, const struct perf_case *what, bool sends, 
 		int moved = pump_turn(&p);
 
 		if (moved > 0) {
-			p.moved_ns = perf_now_ns();
+			p.moved_ns = spw_monotonic_ns();
 			empty = 0;
 		} else if (moved < 0) {
 			rc = moved;
 		} else {
 			perf_lane_idle(lane);
 			if ((++empty & LOOK_MASK) == 0)
-				rc = pump_poll(&p, perf_now_ns());
+				rc = pump_poll(&p, spw_monotonic_ns());
 		}
 	}
 	*flow_out = (struct perf_flow){.messages = p.last_done - p.first_done,
@@ -154,7 +155,7 @@ int perf_pump_idle(struct perf_lane *lane, const struct perf_ctl *ctl)
 int perf_pump_one(struct perf_lane *lane, const struct perf_case *what, const struct perf_ctl *ctl,
 		  bool receive)
 {
-	uint64_t start = perf_now_ns();
+	uint64_t start = spw_monotonic_ns();
 	struct spw_xfer_req *req;
 	bool done = false;
 	int rc = receive ? perf_lane_receive(lane, what, 0, &req)
@@ -162,7 +163,7 @@ int perf_pump_one(struct perf_lane *lane, const struct perf_case *what, const st
 
 	while (rc == 0 && (rc = spw_xfer_test(req, &done, NULL)) == 0 && !done) {
 		perf_lane_idle(lane);
-		if (perf_now_ns() - start > STUCK_NS)
+		if (spw_monotonic_ns() - start > STUCK_NS)
 			rc = spw_err(ETIMEDOUT, "%s: the first message did not arrive in 10 s",
 				     ctl->peer);
 	}

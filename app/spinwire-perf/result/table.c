@@ -7,6 +7,7 @@
  * verdicts at the end need all rows. stdout has the tables, stderr the progress line and errors.
  * All figures come from judge.c.
  */
+#include "base/spw_monotonic.h"
 #include "result/table.h"
 
 #include <stdio.h>
@@ -142,8 +143,8 @@ void perf_table_progress(const struct perf_plan *plan, uint32_t idx)
 	char title[128], size[PERF_SIZE_BYTES];
 
 	if (idx == 0)
-		begin_ns = perf_now_ns();
-	took_s = (double)(perf_now_ns() - begin_ns) * 1e-9;
+		begin_ns = spw_monotonic_ns();
+	took_s = (double)(spw_monotonic_ns() - begin_ns) * 1e-9;
 	if (idx)
 		left_s *= took_s / (rows_ms(plan, 0, idx) * 1e-3);
 	perf_title(&plan->what[idx], title, sizeof(title));

@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "base/spw_err.h"
+#include "base/spw_monotonic.h"
 #include "exec/exec.h"
 
 /* Empty polls after which a thread that is not bound to a core yields it: with few cores the owner
@@ -124,14 +125,6 @@ static int cpu_start_one(struct spw_exec *exec, struct cpu_thread *t)
 	return 0;
 }
 
-static uint64_t monotonic_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Polls for the thread's end: pthread_timedjoin_np(3) uses the wall clock, which may be set
  * meanwhile, and ThreadSanitizer does not know pthread_clockjoin_np(3). */
 static void cpu_join(struct cpu_thread *t, uint64_t until_ms)
@@ -139,7 +132,7 @@ static void cpu_join(struct cpu_thread *t, uint64_t until_ms)
 	const struct timespec nap = {.tv_nsec = 100000};
 
 	while (t->running && pthread_tryjoin_np(t->thread, NULL)) {
-		if (monotonic_ms() >= until_ms)
+		if (spw_monotonic_ms() >= until_ms)
 			return;
 		nanosleep(&nap, NULL);
 	}
@@ -149,7 +142,7 @@ static void cpu_join(struct cpu_thread *t, uint64_t until_ms)
 /* Makes all threads end in that way and waits for them. Returns the number that still run. */
 static uint32_t cpu_end(struct spw_exec *exec, enum cpu_stop how, uint32_t timeout_ms)
 {
-	const uint64_t until_ms = monotonic_ms() + timeout_ms;
+	const uint64_t until_ms = spw_monotonic_ms() + timeout_ms;
 	struct cpu_thread *t = exec->backend;
 	uint32_t left = 0;
 

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/spw_monotonic.h"
 #include "plat/plat_impl.h"
 #include "plat/probe/library.h"
 
@@ -61,10 +61,7 @@ static bool probe_load_open(const char *path, struct load *of)
 
 static double load_now_s(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (double)spw_monotonic_ns() * 1e-9;
 }
 
 /* ---- one GPU ---- */

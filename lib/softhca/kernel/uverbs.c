@@ -24,6 +24,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/spw_monotonic.h"
 #include "softhca/kernel/cmd.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/nic/nic.h"
@@ -130,25 +131,17 @@ static int uv_run_cmd(void *arg)
 	return r->fn(r->call);
 }
 
-static uint64_t uv_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* A command that needs a neighbour's MAC returns -EAGAIN before it has changed anything, and runs
  * again until an answer has come. The kernel waits as long: drivers/infiniband/core/addr.c,
  * rdma_addr_find_l2_eth_by_grh. Other commands and the NIC go on meanwhile. */
 static int uv_run_waiting(struct hca_dev *dev, struct run *run)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
-	const uint64_t until_ms = uv_now_ms() + NEIGHBOUR_MS;
+	const uint64_t until_ms = spw_monotonic_ms() + NEIGHBOUR_MS;
 	int rc;
 
 	while ((rc = nic_guarded(dev, uv_run_cmd, run)) == -EAGAIN) {
-		if (uv_now_ms() >= until_ms)
+		if (spw_monotonic_ms() >= until_ms)
 			return -ETIMEDOUT;
 		hca_unlock(dev);
 		nanosleep(&nap, NULL);

@@ -5,11 +5,11 @@
  * The others never take a wrong contribution of an honest rank for right, name the hostile one
  * where it is found out, and stay within their memory.
  */
+#include "base/spw_monotonic.h"
 #include "group.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "coll/coll.h"
 #include "numbers.h"
@@ -47,7 +47,7 @@ static void put_to_all(struct member *m, uint32_t window, uint64_t offset, uint6
 		       uint64_t flag)
 {
 	struct spw_coll *c = m->coll;
-	const uint64_t end = coll_now_ns() + WAIT_NS;
+	const uint64_t end = spw_monotonic_ns() + WAIT_NS;
 
 	for (uint32_t i = 0; i < HOSTILE; i++) {
 		const struct spw_xfer_access a = {.window = c->peer[i].window[window],
@@ -62,7 +62,7 @@ static void put_to_all(struct member *m, uint32_t window, uint64_t offset, uint6
 		/* A rank that has found enough, or waited enough, ends its connection. */
 		if (spw_xfer_put(c->peer[i].conn, &a, &req) < 0)
 			continue;
-		while (!done && coll_now_ns() < end) {
+		while (!done && spw_monotonic_ns() < end) {
 			spw_xfer_progress(c->x);
 			(void)spw_xfer_test(req, &done, NULL);
 		}
@@ -111,14 +111,14 @@ static void one_forgery(struct member *m)
 	uint32_t in[COUNT] = {0}, out[RANKS * COUNT];
 	const struct spw_coll_call call = {
 		.kind = SPW_COLL_ALL_GATHER, .count = COUNT, .in = in, .out = out};
-	const uint64_t end = coll_now_ns() + WAIT_NS;
+	const uint64_t end = spw_monotonic_ns() + WAIT_NS;
 	int rc;
 
 	play_fair(m, ROUND - 1);
 	if (m->conf.rank == HOSTILE) {
 		forge(m, f);
 		/* stays until the others have seen it */
-		while (f->error && !spw_coll_error(m->coll) && coll_now_ns() < end)
+		while (f->error && !spw_coll_error(m->coll) && spw_monotonic_ns() < end)
 			spw_coll_progress(m->coll);
 		return;
 	}

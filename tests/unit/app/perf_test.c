@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spw_monotonic.h"
 #include "measure/coll.h"
 #include "result/judge.h"
 #include "measure/open_loop.h"
@@ -187,7 +188,7 @@ static int method_post(void *arg)
 static int method_poll(void *arg)
 {
 	struct way *w = arg;
-	uint64_t now = perf_now_ns();
+	uint64_t now = spw_monotonic_ns();
 
 	if (now - w->stall_from_ns < w->stall_ns || w->back == w->posted)
 		return 0;
@@ -209,7 +210,7 @@ static void time_counts_from_when_it_was_due(void **state)
 
 	(void)state;
 	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);
-	w.stall_from_ns = perf_now_ns() + 60000000; /* in the open loop, for half of it */
+	w.stall_from_ns = spw_monotonic_ns() + 60000000; /* in the open loop, for half of it */
 	assert_int_equal(perf_latency(&method, &tsc, 10, 200, &lat), 0);
 	assert_int_equal(lat.lost, 0);
 	assert_int_equal(lat.intended, lat.open.count);
@@ -229,7 +230,7 @@ static void what_did_not_come_back_is_lost(void **state)
 	(void)state;
 	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);
 	/* Nothing comes back for longer than the open loop and its drain. */
-	w.stall_from_ns = perf_now_ns() + 30000000;
+	w.stall_from_ns = spw_monotonic_ns() + 30000000;
 	assert_int_equal(perf_latency(&method, &tsc, 10, 100, &lat), 0);
 	assert_true(lat.lost > 0);
 	assert_int_equal(lat.intended, lat.open.count + lat.lost);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/spw_monotonic.h"
 #include "../unit_test.h"
 #include "rdma/spw_rdma_ctl.h"
 
@@ -75,7 +76,7 @@ static void rig_close(struct rig *rig)
 /* The owner slept through all of it. */
 static void urgent_events_are_not_lost(void **state SPW_UNUSED)
 {
-	const uint64_t give_up = rdma_ctl_now_ms() + WAIT_S * 1000;
+	const uint64_t give_up = spw_monotonic_ms() + WAIT_S * 1000;
 	uint32_t cnt = 0, gone = 0, peer = 0, link = 0;
 	struct spw_port_event event;
 	struct rig rig;
@@ -83,7 +84,7 @@ static void urgent_events_are_not_lost(void **state SPW_UNUSED)
 	rig_open(&rig);
 	run_flood(&rig);
 	while (link != FLOOD) { /* the newest state of the link comes when there is room again */
-		assert_true(rdma_ctl_now_ms() < give_up);
+		assert_true(spw_monotonic_ms() < give_up);
 		if (!rdma_ctl_events(rig.ctl, 0, &event, 1))
 			continue;
 		cnt++;
@@ -143,7 +144,7 @@ static void stand_still(void *arg, uint64_t now_ms)
 	if (turn == SPW_ARRAY_CNT(s->now_ms))
 		return;
 	s->now_ms[turn] = now_ms;
-	s->real_ms[turn] = rdma_ctl_now_ms();
+	s->real_ms[turn] = spw_monotonic_ms();
 	if (!turn)
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
 	spw_thr_store_rel(&s->turns, turn + 1); /* [T2 release, pairs with a_pause] */
