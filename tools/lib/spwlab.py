@@ -37,6 +37,17 @@ def program(name):
     return os.environ.get(name.upper().replace("-", "_"), os.path.normpath(place))
 
 
+def build_missing():
+    """In a source tree where the programs are missing, does what tools/run does first: installs, configures, compiles.
+    Returns: whether it had to."""
+    if INSTALLED or "SPINWIRE" in os.environ or os.path.exists(program("spinwire")):
+        return False
+    status = subprocess.run([os.path.join(TOOLS, "lib", "build_tree")], check=False).returncode
+    if status:
+        sys.exit(status)
+    return True
+
+
 def softhca_lib():
     """The software ConnectX of the build that spinwire comes from, or the installed one; SPW_SOFTHCA_LIB names
     another."""

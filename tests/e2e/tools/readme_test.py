@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The README's first commands in a fresh clone, in both orders, twice: tools/run, with-softhca, and between the rounds
-what tools/test leaves, a newer library with sanitizers. What is judged is the last commit."""
+"""The README's first commands in a fresh clone: tools/run and with-softhca, in both orders, twice, and between the
+rounds what tools/test leaves, a newer library with sanitizers; tools/profile before tools/run. What is judged is the
+last commit."""
+import contextlib
 import os
 import subprocess
 
@@ -11,6 +13,7 @@ from spwtest import Skip, check, equal, need, spwlab
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 SOFTHCA = (["tools/with-softhca", "ibv_devinfo"], "PORT_ACTIVE")
 RUN = (["tools/run", "--seconds", "2"], ", residual 0\n")
+PROFILE = (["tools/profile", "--seconds", "0.5", "--steps", "2"], "report: ")
 SANITIZED = ["-Dsofthca_only=true", "-Db_sanitize=address,undefined", "-Db_lundef=false", "--buildtype=debugoptimized"]
 
 
@@ -31,13 +34,19 @@ def run_all(folder, steps):
         check(says in out, f"no {says!r} from {' '.join(cmd)}:\n{out}")
 
 
-def one_order(*steps):
+@contextlib.contextmanager
+def fresh_clone():
     need("git", "meson", "ninja", "ibv_devinfo")
     if subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, check=False).returncode:
         raise Skip("this tree is no git repository")
     with spwlab.scratch() as top:
         folder = os.path.join(top, "spinwire")
         command(top, ["git", "clone", "-q", ROOT, folder])
+        yield folder
+
+
+def one_order(*steps):
+    with fresh_clone() as folder:
         run_all(folder, steps)
         command(folder, ["meson", "setup", *SANITIZED, "build-asan"])
         command(folder, ["ninja", "-C", "build-asan"])
@@ -50,6 +59,11 @@ def test_run_first():
 
 def test_softhca_first():
     one_order(SOFTHCA, RUN)
+
+
+def test_profile_first():
+    with fresh_clone() as folder:
+        run_all(folder, (PROFILE, RUN))
 
 
 if __name__ == "__main__":
