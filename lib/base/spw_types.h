@@ -100,6 +100,13 @@ SPW_INLINE spw_be64 spw_cpu_to_be64(uint64_t x)
 }
 
 /* Big-endian numbers in memory, at any alignment. */
+SPW_INLINE uint16_t spw_be16_load(const void *at)
+{
+	spw_be16 v;
+
+	__builtin_memcpy(&v, at, sizeof(v));
+	return spw_be16_to_cpu(v);
+}
 SPW_INLINE uint32_t spw_be32_load(const void *at)
 {
 	spw_be32 v;

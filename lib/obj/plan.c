@@ -28,9 +28,9 @@ enum { UDP_PLAIN = 34 }; /* bytes in front of UDP without tags and options */
 SPW_INLINE enum spw_obj_miss udp_read(const struct spw_obj_plan *plan, struct run *run)
 {
 	const uint8_t *udp = run->frame + run->begin;
-	uint64_t bytes = plan_be16(udp + 4);
+	uint64_t bytes = spw_be16_load(udp + 4);
 
-	if ((plan->port && plan_be16(udp + 2) != plan->port) || bytes < PLAN_UDP_BYTES)
+	if ((plan->port && spw_be16_load(udp + 2) != plan->port) || bytes < PLAN_UDP_BYTES)
 		return SPW_OBJ_MISS_not_object;
 	run->end = run->begin + bytes;
 	run->begin += PLAN_UDP_BYTES;
@@ -42,7 +42,8 @@ SPW_INLINE enum spw_obj_miss header_begin(const struct spw_obj_plan *plan, struc
 	enum spw_obj_miss miss;
 
 	if (spw_likely(plan->under == SPW_OBJ_UNDER_udp && run->len >= UDP_PLAIN + PLAN_UDP_BYTES &&
-		       spw_ident_is_udp(run->frame) && !(plan_be16(run->frame + 20) & 0x3fff))) {
+		       spw_ident_is_udp(run->frame) &&
+		       !(spw_be16_load(run->frame + 20) & 0x3fff))) {
 		run->begin = UDP_PLAIN;
 		return udp_read(plan, run);
 	}

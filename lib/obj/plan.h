@@ -70,12 +70,6 @@ enum plan_reg {
 
 #define PLAN_UDP_BYTES 8u
 
-/* Purpose: 2 bytes of network order, at any alignment. Pure. */
-SPW_INLINE uint32_t plan_be16(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 8 | at[1];
-}
-
 /* Purpose: where the description's header begins in a frame, and where the frame ends; of UDP,
  *          where its header begins, of which all bytes are there. */
 enum spw_obj_miss plan_begin(const struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len,

@@ -15,12 +15,12 @@ SPW_INLINE uint64_t ethernet_skip(const uint8_t *frame, uint64_t len, uint32_t *
 
 	if (len < at)
 		return 0;
-	*type_out = plan_be16(frame + at - 2);
+	*type_out = spw_be16_load(frame + at - 2);
 	for (int i = 0; i < TAG_MAX && (*type_out == 0x8100 || *type_out == 0x88a8); i++) {
 		at += TAG_BYTES;
 		if (len < at)
 			return 0;
-		*type_out = plan_be16(frame + at - 2);
+		*type_out = spw_be16_load(frame + at - 2);
 	}
 	return at;
 }
@@ -45,7 +45,7 @@ SPW_INLINE uint64_t ip_bytes(const uint8_t *ip, uint32_t type)
 		return ip[0] >> 4 == 6 && ip[6] == 17 ? IPV6_BYTES : 0;
 	if (type != 0x0800 || ip[0] >> 4 != 4 || bytes < 20 || ip[9] != 17)
 		return 0;
-	return plan_be16(ip + 6) & 0x3fff ? 0 : bytes;
+	return spw_be16_load(ip + 6) & 0x3fff ? 0 : bytes;
 }
 
 /* UDP with tags, options or IPv6. */

@@ -33,11 +33,6 @@ static void null_put16(uint8_t *p, uint32_t v)
 	p[1] = (uint8_t)v;
 }
 
-static uint32_t null_get16(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 8 | p[1];
-}
-
 /* 0x82f63b78 is the polynomial with its bits reversed. */
 static uint32_t null_crc32c(const uint8_t *p, uint32_t len)
 {
@@ -76,7 +71,7 @@ static void null_write_ip(uint8_t *p, uint32_t total, enum null_bad bad)
 	p[9] = bad == NULL_BAD_NOT_UDP ? 6 : 17;
 	memcpy(p + 12, addr, sizeof(addr));
 	for (uint32_t i = 0; i < IP_BYTES; i += 2)
-		sum += null_get16(p + i);
+		sum += spw_be16_load(p + i);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	null_put16(p + 10, ~sum & 0xffff);
