@@ -157,8 +157,7 @@ void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out)
 	spw_ledger_balance(&stat_out->ledger, &stat_out->sum);
 }
 
-/* As the configuration names it: of a handler with objects each lane has a copy. */
-static const struct spw_handler *topo_lane_handler(const struct spw_topo *topo, uint32_t lane)
+const struct spw_handler *topo_lane_handler(const struct spw_topo *topo, uint32_t lane)
 {
 	const struct spw_handler *own = topo->conf.lane[lane].handler;
 

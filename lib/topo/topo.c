@@ -205,12 +205,9 @@ static int topo_executors_open(struct spw_topo *topo)
 
 	if (cnt < 1 || cnt > SPW_PIPE_BACKEND_MAX)
 		return spw_err(EINVAL, "%u executors: use 1 .. %u", cnt, SPW_PIPE_BACKEND_MAX);
-	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
+	for (uint32_t i = 0; i < topo->lane_cnt; i++)
 		topo->handler[i] = topo->lane[i]->stream.obj ? &topo->lane[i]->stream.handler
-							     : topo->conf.lane[i].handler;
-		if (!topo->handler[i])
-			topo->handler[i] = topo->conf.exec.handler;
-	}
+							     : topo_lane_handler(topo, i);
 	for (uint32_t w = 0; w < cnt && rc == 0; w++) {
 		struct spw_topo_backend *backend = &topo->backend[topo->backend_cnt++];
 

@@ -22,6 +22,10 @@ void topo_objects_close(struct spw_topo_lane *lane);
 /* What the lane's pipe needs of them; obj NULL: it has none. */
 struct spw_pipe_objects topo_pipe_objects(const struct spw_topo *topo, struct spw_topo_lane *lane);
 
+/* A lane's handler as the configuration names it: a lane with objects runs a copy of it
+ * (stat.c). */
+const struct spw_handler *topo_lane_handler(const struct spw_topo *topo, uint32_t lane);
+
 /* First pairs of every foreign clock, so that the first frame finds a map. Executor is open. */
 int topo_clocks_open(struct spw_topo *topo);
 
