@@ -38,15 +38,13 @@ static int scalar_set(const struct walk *w, const struct spw_opt *key, void *bas
 static int list_set(const struct walk *w, const struct spw_opt *key, void *base,
 		    const yaml_node_t *node)
 {
-	const yaml_node_item_t *item = node->data.sequence.items.start;
+	const yaml_node_t *item;
 	int rc = spw_yaml_expect_list(&w->yaml, node, "a list of cores");
 
-	for (; rc == 0 && item < node->data.sequence.items.top; item++) {
-		const yaml_node_t *one = spw_yaml_node(&w->yaml, *item);
-
-		rc = spw_yaml_expect_value(&w->yaml, one, "a core number");
+	for (size_t i = 0; rc == 0 && (item = spw_yaml_item(&w->yaml, node, i)); i++) {
+		rc = spw_yaml_expect_value(&w->yaml, item, "a core number");
 		if (rc == 0)
-			rc = scalar_set(w, key, base, one);
+			rc = scalar_set(w, key, base, item);
 	}
 	return rc;
 }
@@ -97,42 +95,35 @@ static int section_load(const struct walk *w, const char *section, void *base,
 			const yaml_node_t *node)
 {
 	const struct spw_yaml_names names = {key_name, section, conf_table_cnt};
-	const yaml_node_pair_t *pair;
+	const yaml_node_t *name, *value;
 	uint64_t seen = 0;
 	uint32_t idx = 0;
 	int rc = spw_yaml_expect_mapping(&w->yaml, node);
 
-	if (rc)
-		return rc;
-	for (pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
-		rc = spw_yaml_key(&w->yaml, spw_yaml_node(&w->yaml, pair->key), section, &names,
-				  &seen, &idx);
+	for (size_t i = 0; rc == 0 && spw_yaml_pair(&w->yaml, node, i, &name, &value); i++) {
+		rc = spw_yaml_key(&w->yaml, name, section, &names, &seen, &idx);
 		if (rc == 0)
-			rc = value_set(w, &conf_table[idx], base,
-				       spw_yaml_node(&w->yaml, pair->value));
-		if (rc)
-			return rc;
+			rc = value_set(w, &conf_table[idx], base, value);
 	}
-	return 0;
+	return rc;
 }
 
 /* The file's ports replace all earlier ones; each starts with the defaults. */
 static int ports_load(const struct walk *w, const yaml_node_t *node)
 {
-	const yaml_node_item_t *item = node->data.sequence.items.start;
+	const yaml_node_t *item;
 	int rc = spw_yaml_expect_list(&w->yaml, node, "a list of ports (- spec: ...)");
 
 	w->conf->port_cnt = 0;
-	for (; rc == 0 && item < node->data.sequence.items.top; item++) {
-		const yaml_node_t *one = spw_yaml_node(&w->yaml, *item);
+	for (size_t i = 0; rc == 0 && (item = spw_yaml_item(&w->yaml, node, i)); i++) {
 		struct spw_conf_port *port = conf_port_add(w->conf);
 
 		if (!port)
-			return spw_yaml_fail(&w->yaml, one,
+			return spw_yaml_fail(&w->yaml, item,
 					     spw_err(EINVAL, "more than %u ports", SPW_PORT_MAX));
-		port->where.line = (uint32_t)one->start_mark.line + 1;
-		port->where.column = (uint32_t)one->start_mark.column + 1;
-		rc = section_load(w, CONF_PORTS, port, one);
+		port->where.line = (uint32_t)item->start_mark.line + 1;
+		port->where.column = (uint32_t)item->start_mark.column + 1;
+		rc = section_load(w, CONF_PORTS, port, item);
 	}
 	return rc;
 }
@@ -141,32 +132,24 @@ static int ports_load(const struct walk *w, const yaml_node_t *node)
 static int root_load(const struct walk *w)
 {
 	const struct spw_yaml_names names = {section_name, NULL, conf_table_cnt};
-	const yaml_node_t *root = spw_yaml_node(&w->yaml, 1);
-	const yaml_node_pair_t *pair;
+	const yaml_node_t *root = spw_yaml_root(&w->yaml), *name, *value;
 	uint64_t seen = 0;
 	uint32_t idx = 0;
-	int rc;
+	int rc = 0;
 
 	if (!root)
 		return spw_err(
 			EINVAL,
 			"%s:1:1: the file is empty; examples are in config/ and share/doc/spinwire",
 			w->conf->file);
-	for (pair = root->data.mapping.pairs.start; pair < root->data.mapping.pairs.top; pair++) {
-		const yaml_node_t *value = spw_yaml_node(&w->yaml, pair->value);
-
-		rc = spw_yaml_key(&w->yaml, spw_yaml_node(&w->yaml, pair->key), "the file", &names,
-				  &seen, &idx);
-		if (rc)
-			return rc;
-		if (strcmp(conf_table[idx].section, CONF_PORTS) == 0)
+	for (size_t i = 0; rc == 0 && spw_yaml_pair(&w->yaml, root, i, &name, &value); i++) {
+		rc = spw_yaml_key(&w->yaml, name, "the file", &names, &seen, &idx);
+		if (rc == 0 && strcmp(conf_table[idx].section, CONF_PORTS) == 0)
 			rc = ports_load(w, value);
-		else
+		else if (rc == 0)
 			rc = section_load(w, conf_table[idx].section, w->conf, value);
-		if (rc)
-			return rc;
 	}
-	return 0;
+	return rc;
 }
 
 /* ---- documents ---- */

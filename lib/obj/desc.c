@@ -21,25 +21,33 @@
 
 /* ---- mappings and lists ---- */
 
+bool desc_pair(const struct desc_at *at, size_t idx, struct desc_at *key_out,
+	       struct desc_at *value_out)
+{
+	key_out->yaml = value_out->yaml = at->yaml;
+	return spw_yaml_pair(at->yaml, at->node, idx, &key_out->node, &value_out->node);
+}
+
+bool desc_item(const struct desc_at *at, size_t idx, struct desc_at *item_out)
+{
+	*item_out = (struct desc_at){at->yaml, spw_yaml_item(at->yaml, at->node, idx)};
+	return item_out->node;
+}
+
 /* Only collects where each value stands and reads none of them, so that the caller decides the
  * order of reading: the order of the keys in the document means nothing in YAML. */
 int desc_mapping(const struct desc_at *at, const char *inside, const struct spw_yaml_names *names,
 		 struct desc_at *at_out)
 {
-	const yaml_node_pair_t *pair;
+	struct desc_at key, value;
 	uint64_t seen = 0;
 	uint32_t idx = 0;
 	int rc = spw_yaml_expect_mapping(at->yaml, at->node);
 
-	if (rc)
-		return rc;
-	pair = at->node->data.mapping.pairs.start;
-	for (; rc == 0 && pair < at->node->data.mapping.pairs.top; pair++) {
-		rc = spw_yaml_key(at->yaml, spw_yaml_node(at->yaml, pair->key), inside, names,
-				  &seen, &idx);
+	for (size_t i = 0; rc == 0 && desc_pair(at, i, &key, &value); i++) {
+		rc = spw_yaml_key(at->yaml, key.node, inside, names, &seen, &idx);
 		if (rc == 0)
-			at_out[idx] =
-				(struct desc_at){at->yaml, spw_yaml_node(at->yaml, pair->value)};
+			at_out[idx] = value;
 	}
 	return rc;
 }
@@ -68,14 +76,11 @@ int desc_mapping_read(struct desc_build *b, const struct desc_at *at, const char
 int desc_list_read(struct desc_build *b, const struct desc_at *at, const char *want,
 		   int (*read)(struct desc_build *b, const struct desc_at *at))
 {
-	const yaml_node_item_t *item = at->node->data.sequence.items.start;
+	struct desc_at item;
 	int rc = spw_yaml_expect_list(at->yaml, at->node, want);
 
-	for (; rc == 0 && item < at->node->data.sequence.items.top; item++) {
-		struct desc_at one = {at->yaml, spw_yaml_node(at->yaml, *item)};
-
-		rc = read(b, &one);
-	}
+	for (size_t i = 0; rc == 0 && desc_item(at, i, &item); i++)
+		rc = read(b, &item);
 	return rc;
 }
 
@@ -249,18 +254,11 @@ static int set_add(struct desc_build *b, const struct desc_at *key, const struct
 /* Of the format first, then of the user's document, which may use values of it. */
 static int set_read(struct desc_build *b, const struct desc_at *at)
 {
-	const yaml_node_pair_t *pair;
+	struct desc_at key, value;
 	int rc = spw_yaml_expect_mapping(at->yaml, at->node);
 
-	if (rc)
-		return rc;
-	pair = at->node->data.mapping.pairs.start;
-	for (; rc == 0 && pair < at->node->data.mapping.pairs.top; pair++) {
-		struct desc_at key = {at->yaml, spw_yaml_node(at->yaml, pair->key)};
-		struct desc_at value = {at->yaml, spw_yaml_node(at->yaml, pair->value)};
-
+	for (size_t i = 0; rc == 0 && desc_pair(at, i, &key, &value); i++)
 		rc = set_add(b, &key, &value);
-	}
 	return rc;
 }
 
@@ -312,13 +310,12 @@ static const char *policy_choice(uint32_t idx)
 	return idx < SPW_OBJ_POLICY_CNT ? word[idx].name : NULL;
 }
 
-#define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
-#define RULE(field)        FIELD(struct spw_obj_desc, rule.field)
+#define RULE(field) SPW_OPT_FIELD(struct spw_obj_desc, rule.field)
 
 /* Keys that are plain options, so that lib/opt checks their ranges, writes their help and reads
  * their units. They are values of struct spw_obj_desc itself, not of the build. */
 const struct spw_opt desc_rule_opt[] = {
-	{FIELD(struct spw_obj_desc, name), .key = "name", .kind = SPW_OPT_TEXT, .min = 1,
+	{SPW_OPT_FIELD(struct spw_obj_desc, name), .key = "name", .kind = SPW_OPT_TEXT, .min = 1,
 	 .max = SPW_OBJ_NAME_BYTES - 1, .dflt = "objects", .help = "of the stream, in reports"},
 	{RULE(deadline_ns), .key = "deadline", .kind = SPW_OPT_TIME, .min = 1000,
 	 .max = 3600000000000ull, .dflt = "100ms",
@@ -354,20 +351,19 @@ static const char *root_name(uint32_t idx, const void *arg)
 /* A number may be the name of a value of `set`. */
 static int opt_read(struct desc_build *b, const struct spw_opt *opt, const struct desc_at *at)
 {
+	const struct desc_set *set;
 	const char *text;
 	char number[24];
 	int rc = desc_text(at, opt->help, &text);
 
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; opt->kind != SPW_OPT_TEXT && i < b->set_cnt; i++) {
-		if (strcmp(b->set[i].name, text))
-			continue;
-		snprintf(number, sizeof(number), "%llu", (unsigned long long)b->set[i].value);
-		rc = spw_opt_set(opt, b->desc, number);
-		return rc ? desc_fail(at, spw_err_ctx(rc, "%s", opt->key)) : 0;
-	}
-	return spw_yaml_set(at->yaml, opt, opt->key, b->desc, at->node);
+	set = opt->kind == SPW_OPT_TEXT ? NULL : desc_set_find(b, text);
+	if (!set)
+		return spw_yaml_set(at->yaml, opt, opt->key, b->desc, at->node);
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)set->value);
+	rc = spw_opt_set(opt, b->desc, number);
+	return rc ? desc_fail(at, spw_err_ctx(rc, "%s", opt->key)) : 0;
 }
 
 static int keys_read(struct desc_build *b, const struct desc_at *value)
@@ -416,7 +412,7 @@ static int build_finish(struct desc_build *b)
 static int root_find(const struct spw_yaml *yaml, struct desc_at *value)
 {
 	const struct spw_yaml_names names = {root_name, NULL, ROOT_CNT};
-	const struct desc_at at = {yaml, spw_yaml_node(yaml, 1)};
+	const struct desc_at at = {yaml, spw_yaml_root(yaml)};
 
 	if (!at.node)
 		return spw_err(EINVAL,
@@ -476,7 +472,7 @@ static int desc_read(struct desc_build *b, const struct spw_yaml *yaml)
 		if (rc)
 			return rc;
 	}
-	b->at = (struct desc_at){yaml, spw_yaml_node(yaml, 1)};
+	b->at = (struct desc_at){yaml, spw_yaml_root(yaml)};
 	if (formatted)
 		rc = format_merge(b, value, &format);
 	if (rc == 0)

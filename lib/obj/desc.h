@@ -149,6 +149,12 @@ int desc_mapping_read(struct desc_build *b, const struct desc_at *at, const char
 		      const struct desc_key *key, uint32_t key_cnt);
 const char *desc_key_name(uint32_t idx, const void *key);
 
+/* Purpose: the pair of a mapping, or the item of a list, as spw_yaml_pair and spw_yaml_item.
+ * Returns: false: there are no more. */
+bool desc_pair(const struct desc_at *at, size_t idx, struct desc_at *key_out,
+	       struct desc_at *value_out);
+bool desc_item(const struct desc_at *at, size_t idx, struct desc_at *item_out);
+
 /* Purpose: reads a list, item by item. */
 int desc_list_read(struct desc_build *b, const struct desc_at *at, const char *want,
 		   int (*read)(struct desc_build *b, const struct desc_at *at));
@@ -169,6 +175,9 @@ int desc_number(const struct desc_build *b, const struct desc_at *at, uint64_t m
 int desc_field_find(const struct desc_build *b, const struct desc_at *at, const char *name,
 		    uint32_t *field_out);
 int desc_field_use(struct desc_build *b, const struct desc_at *at, uint32_t field);
+
+/* Purpose: the value of `set` that has this name; NULL: there is none. */
+const struct desc_set *desc_set_find(const struct desc_build *b, const char *name);
 
 /* Purpose: a name of a field or of a set value: letters, digits and _, and new. */
 int desc_name_new(const struct desc_build *b, const struct desc_at *at, const char *name,

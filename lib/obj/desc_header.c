@@ -132,7 +132,7 @@ static int part_word(struct desc_build *b, const struct desc_at *at)
 	uint64_t bits;
 	int rc = desc_number(b, at, 16, 64, &bits);
 
-	if (rc == 0 && (bits & (bits - 1)))
+	if (rc == 0 && !SPW_IS_POW2(bits))
 		rc = desc_fail(at, spw_err(EINVAL, "a word has 16, 32 or 64 bits"));
 	part_last(b)->word = (uint32_t)bits;
 	return rc;
@@ -274,16 +274,11 @@ static int item_id(struct desc_build *b, const struct desc_at *at)
 /* Registers of consecutive fields follow each other, because nothing else comes between. */
 static int items_fields(struct desc_build *b, const struct desc_at *at)
 {
-	const yaml_node_pair_t *pair;
+	struct desc_at key, value;
 	int rc = spw_yaml_expect_mapping(at->yaml, at->node);
 
 	b->items.field = b->field_cnt;
-	if (rc)
-		return rc;
-	pair = at->node->data.mapping.pairs.start;
-	for (; rc == 0 && pair < at->node->data.mapping.pairs.top; pair++) {
-		struct desc_at key = {at->yaml, spw_yaml_node(at->yaml, pair->key)};
-		struct desc_at value = {at->yaml, spw_yaml_node(at->yaml, pair->value)};
+	for (size_t i = 0; rc == 0 && desc_pair(at, i, &key, &value); i++) {
 		struct desc_field *field = &b->field[b->field_cnt];
 		const char *name;
 

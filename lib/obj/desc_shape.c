@@ -110,18 +110,16 @@ int desc_strides_read(struct desc_build *b, const struct desc_at *at)
 {
 	struct spw_obj_shape *shape = &b->desc->shape;
 	uint64_t elements = (uint64_t)(shape->dim[0] * shape->stride[0]), stride;
-	uint32_t i = 0;
+	struct desc_at item;
+	uint32_t i;
 	int rc = spw_yaml_expect_list(at->yaml, at->node, "a list of strides, in elements");
 
 	if (rc)
 		return rc;
-	for (const yaml_node_item_t *item = at->node->data.sequence.items.start;
-	     item < at->node->data.sequence.items.top; item++, i++) {
-		struct desc_at one = {at->yaml, spw_yaml_node(at->yaml, *item)};
-
-		rc = i < shape->ndim ? desc_number(b, &one, 1, DESC_BYTES_MAX, &stride)
-				     : desc_fail(&one, spw_err(EINVAL, "more strides than "
-								       "dimensions"));
+	for (i = 0; desc_item(at, i, &item); i++) {
+		rc = i < shape->ndim ? desc_number(b, &item, 1, DESC_BYTES_MAX, &stride)
+				     : desc_fail(&item, spw_err(EINVAL, "more strides than "
+									"dimensions"));
 		if (rc)
 			return rc;
 		shape->stride[i] = (int64_t)stride;

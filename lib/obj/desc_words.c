@@ -77,7 +77,7 @@ static size_t name_bytes(const char *text)
 	return bytes;
 }
 
-static const struct desc_set *set_find(const struct desc_build *b, const char *name)
+const struct desc_set *desc_set_find(const struct desc_build *b, const char *name)
 {
 	for (uint32_t i = 0; i < b->set_cnt; i++)
 		if (strcmp(b->set[i].name, name) == 0)
@@ -94,12 +94,6 @@ static const char *field_name(uint32_t idx, const void *build)
  * sum could not name a field of the same name. */
 static const char *const pseudo_name[PLAN_REG_FIELD] = {
 	[PLAN_REG_HEADER] = "header", [PLAN_REG_REST] = "rest", [PLAN_REG_PART] = "part"};
-
-static const char *pseudo_word(uint32_t idx, const void *arg)
-{
-	(void)arg;
-	return pseudo_name[idx];
-}
 
 /* Only fields that were read before are found. A sum can thus never use a field that the frame has
  * only behind the place where the sum is needed. */
@@ -154,7 +148,7 @@ int desc_name_new(const struct desc_build *b, const struct desc_at *at, const ch
 		if (taken && strcmp(taken, copy) == 0)
 			return desc_fail(at, spw_err(EINVAL, "'%s' is a name already", copy));
 	}
-	if (set_find(b, copy))
+	if (desc_set_find(b, copy))
 		return desc_fail(at, spw_err(EINVAL, "'%s' is a name already, in set", copy));
 	return 0;
 }
@@ -166,7 +160,7 @@ int desc_name_new(const struct desc_build *b, const struct desc_at *at, const ch
 static int number_of(const struct desc_build *b, const struct desc_at *at, const char *text,
 		     uint64_t *value_out)
 {
-	const struct desc_set *set = set_find(b, text);
+	const struct desc_set *set = desc_set_find(b, text);
 	int rc;
 
 	if (set) {
@@ -267,7 +261,7 @@ static int word_name(struct words *w, enum plan_reg *reg_out)
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < PLAN_REG_FIELD; i++) {
-		if (pseudo_word(i, NULL) && strcmp(pseudo_name[i], word) == 0) {
+		if (pseudo_name[i] && strcmp(pseudo_name[i], word) == 0) {
 			*reg_out = (enum plan_reg)i;
 			w->left += strlen(word);
 			return 0;
@@ -300,7 +294,7 @@ static int atom_read(struct words *w, struct desc_term *term)
 		return rc;
 	}
 	rc = word_copy(w, word);
-	if (rc == 0 && (isdigit((unsigned char)word[0]) || set_find(w->b, word)))
+	if (rc == 0 && (isdigit((unsigned char)word[0]) || desc_set_find(w->b, word)))
 		return word_number(w, &term->times);
 	return rc ? rc : word_name(w, &term->reg);
 }
@@ -360,17 +354,15 @@ int desc_sum_read(struct desc_build *b, const struct desc_at *at, struct desc_su
 /* A list is one mask of 64 bits, so that a frame is tested against all its values by one shift. */
 static int test_list(const struct desc_build *b, const struct desc_at *at, struct desc_test *test)
 {
-	const yaml_node_item_t *item = at->node->data.sequence.items.start;
+	struct desc_at item;
+	uint64_t value;
 	int rc = spw_yaml_expect_list(at->yaml, at->node, "a list of numbers");
 
 	test->set = true;
-	if (rc == 0 && item == at->node->data.sequence.items.top)
+	if (rc == 0 && !desc_item(at, 0, &item))
 		rc = desc_fail(at, spw_err(EINVAL, "an empty list: nothing would be allowed"));
-	for (; rc == 0 && item < at->node->data.sequence.items.top; item++) {
-		struct desc_at one = {at->yaml, spw_yaml_node(at->yaml, *item)};
-		uint64_t value;
-
-		rc = desc_number(b, &one, 0, 63, &value);
+	for (size_t i = 0; rc == 0 && desc_item(at, i, &item); i++) {
+		rc = desc_number(b, &item, 0, 63, &value);
 		if (rc == 0)
 			test->value |= 1ull << value;
 	}
@@ -398,18 +390,13 @@ static int test_read(const struct desc_build *b, const struct desc_at *key,
 
 int desc_when_read(struct desc_build *b, const struct desc_at *at, struct desc_when *when_out)
 {
-	const yaml_node_pair_t *pair;
+	struct desc_at key, value;
 	int rc = spw_yaml_expect_mapping(at->yaml, at->node);
 
 	*when_out = (struct desc_when){0};
-	if (rc)
-		return rc;
-	pair = at->node->data.mapping.pairs.start;
-	if (pair == at->node->data.mapping.pairs.top)
-		return desc_fail(at, spw_err(EINVAL, "no condition; { FIELD: NUMBER }"));
-	for (; rc == 0 && pair < at->node->data.mapping.pairs.top; pair++) {
-		struct desc_at key = {at->yaml, spw_yaml_node(at->yaml, pair->key)};
-		struct desc_at value = {at->yaml, spw_yaml_node(at->yaml, pair->value)};
+	if (rc == 0 && !desc_pair(at, 0, &key, &value))
+		rc = desc_fail(at, spw_err(EINVAL, "no condition; { FIELD: NUMBER }"));
+	for (size_t i = 0; rc == 0 && desc_pair(at, i, &key, &value); i++) {
 		struct desc_test *test = &when_out->test[when_out->cnt];
 
 		if (when_out->cnt == DESC_TEST_MAX)
@@ -417,8 +404,8 @@ int desc_when_read(struct desc_build *b, const struct desc_at *at, struct desc_w
 					 spw_err(EINVAL, "more than %u tests", DESC_TEST_MAX));
 		*test = (struct desc_test){0};
 		rc = test_read(b, &key, &value, test);
-		for (uint32_t i = 0; rc == 0 && i < when_out->cnt; i++)
-			if (when_out->test[i].field == test->field)
+		for (uint32_t k = 0; rc == 0 && k < when_out->cnt; k++)
+			if (when_out->test[k].field == test->field)
 				rc = desc_fail(&key, spw_err(EINVAL, "a field is given twice"));
 		when_out->cnt++;
 	}

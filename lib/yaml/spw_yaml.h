@@ -41,10 +41,19 @@ int spw_yaml_load(struct spw_yaml *yaml_out, const char *name, const char *text,
 int spw_yaml_load_file(struct spw_yaml *yaml_out, const char *what, const char *path);
 void spw_yaml_free(struct spw_yaml *yaml);
 
-/* Purpose: the node of a list's item or of a pair's key or value.
+/* Purpose: the document's root, a mapping; NULL: the text is empty.
  * Lifetime: until spw_yaml_free.
  * Thread:  setup */
-const yaml_node_t *spw_yaml_node(const struct spw_yaml *yaml, int item);
+const yaml_node_t *spw_yaml_root(const struct spw_yaml *yaml);
+
+/* Purpose: the pair of a mapping, or the item of a list, at a place of the file's order.
+ * Shape:   a node that spw_yaml_expect_mapping or _list took; idx from 0.
+ * Returns: false or NULL: there are no more.
+ * Lifetime: until spw_yaml_free.
+ * Thread:  setup */
+bool spw_yaml_pair(const struct spw_yaml *yaml, const yaml_node_t *mapping, size_t idx,
+		   const yaml_node_t **key_out, const yaml_node_t **value_out);
+const yaml_node_t *spw_yaml_item(const struct spw_yaml *yaml, const yaml_node_t *list, size_t idx);
 
 /* Purpose: the text of a value.
  * Shape:   a node that spw_yaml_expect_value took.

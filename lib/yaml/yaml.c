@@ -28,9 +28,35 @@ int spw_yaml_fail(const struct spw_yaml *yaml, const yaml_node_t *node, int rc)
 }
 
 /* libyaml's call takes a document that is not const, and changes nothing in it. */
-const yaml_node_t *spw_yaml_node(const struct spw_yaml *yaml, int item)
+static const yaml_node_t *node_at(const struct spw_yaml *yaml, int index)
 {
-	return yaml_document_get_node((yaml_document_t *)(uintptr_t)&yaml->doc, item);
+	return yaml_document_get_node((yaml_document_t *)(uintptr_t)&yaml->doc, index);
+}
+
+/* libyaml numbers nodes from 1, the root first. */
+const yaml_node_t *spw_yaml_root(const struct spw_yaml *yaml)
+{
+	return node_at(yaml, 1);
+}
+
+bool spw_yaml_pair(const struct spw_yaml *yaml, const yaml_node_t *mapping, size_t idx,
+		   const yaml_node_t **key_out, const yaml_node_t **value_out)
+{
+	const yaml_node_pair_t *first = mapping->data.mapping.pairs.start;
+
+	if (idx >= (size_t)(mapping->data.mapping.pairs.top - first))
+		return false;
+	*key_out = node_at(yaml, first[idx].key);
+	*value_out = node_at(yaml, first[idx].value);
+	return true;
+}
+
+const yaml_node_t *spw_yaml_item(const struct spw_yaml *yaml, const yaml_node_t *list, size_t idx)
+{
+	const yaml_node_item_t *first = list->data.sequence.items.start;
+
+	return idx < (size_t)(list->data.sequence.items.top - first) ? node_at(yaml, first[idx])
+								     : NULL;
 }
 
 const char *spw_yaml_text(const yaml_node_t *node)
