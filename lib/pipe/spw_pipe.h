@@ -187,7 +187,7 @@ struct spw_pipe {
 	uint32_t backend_idx;     /* written by the owner, sampled by others */
 	uint32_t asked;           /* written by the control thread: see spw_pipe_ask */
 	unsigned int flags;       /* of the variant, without those of the backend */
-	uint64_t change_tsc;      /* since when it drains for another way */
+	uint64_t change_tsc;      /* since when it drains for another backend */
 	uint64_t backend_changes; /* backends that were changed, written by the owner */
 	uint64_t drain_tsc;
 	uint64_t exec_busy;        /* executions of all settled batches, summed, executor clock */
@@ -284,7 +284,7 @@ bool spw_pipe_receipt(struct spw_pipe *pipe, struct spw_obj_receipt *receipt_out
 void spw_pipe_relaunched(struct spw_pipe *pipe, uint64_t from_tsc, uint64_t to_tsc);
 
 /* Purpose: asks the loop to poll at most `burst` frames at a time, and to use backend[backend]. The
- * loop follows in its housekeeping: the burst counts at once; for another way it polls nothing
+ * loop follows in its housekeeping: the burst counts at once; for another backend it polls nothing
  *          until the executor has finished what it has, for at most drain_tsc (then it goes on as
  *          before, and tries again when it is asked again).
  *
