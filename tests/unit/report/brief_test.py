@@ -89,6 +89,24 @@ class Lines(unittest.TestCase):
             "machine    latency here suffers from cores-shared, hugepages-none: see spinwire-doctor --full",
             "next       explain 3:77, the slowest; --full, every table"])
 
+    def test_causes_sum_to_all_of_the_time(self):
+        """The largest three, the others together, and the unknown, whose place is named, however large it is."""
+        def slow(**ns):
+            one = step([thread(1000, 0)])
+            one["where"]["by"] = [{"place": place, "cause": cause, "ns": 1e4 * part}
+                                  for cause, (place, part) in ns.items()]
+            return [line.partition("their time: ")[2] or line for line in lines(one)
+                    if line.startswith(("slow", "because"))]
+        few = {"nic_late": ("in", 4), "poll_gap": ("nic_polled", 3), "wire": ("held", 2)}
+        self.assertEqual(slow(**few, tx_stall=("reaped_sent", 1), unknown=("sent_out", 90)), [
+            "nic_late 4 %, poll_gap 3 %, wire 2 %, 1 other 1 %, unknown 90 % (most of it at \"source's NIC, sent by\")",
+            "because    unknown: no evidence"])
+        self.assertEqual(slow(**few, tx_stall=("reaped_sent", 1), peer_late=("out", 1), sender_late=("due", 89)), [
+            "sender_late 89 %, nic_late 4 %, poll_gap 3 %, 3 others 4 %",
+            "because    sender_late: the source's loop was not there to send"])
+        self.assertEqual(slow(unknown=("wire_out", 100))[0], 'unknown 100 % (most of it at "wire, out")')
+        self.assertEqual(slow(wire=("wire_out", 99.6), unknown=("in", 0.4))[0], "wire 100 %")
+
     def test_nothing_was_slow(self):
         got = lines(step(slow=0))
         self.assertIn("slow       no round trip took more than 100 µs", got)

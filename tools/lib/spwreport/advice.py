@@ -46,7 +46,7 @@ def shared(record):
 
 def _largest(step):
     """(cause, share) of its slow round trips' time."""
-    return where.by_cause(step["where"])[0] if (step.get("where") or {}).get("frames") else None
+    return where.main_cause(step["where"]) if (step.get("where") or {}).get("frames") else None
 
 
 def _p99_at(step):

@@ -7,6 +7,7 @@ import spwplaces
 from spwreport import advice, data, svg, where
 
 CAUSES = 3
+SHOWN = 0.005  # of their time: less is 0 %
 WAITED = 0.02  # share of their time for which threads waited for a core: more says whose fault a tail is
 # docs/benchmarks.md, "The main job": the p50 of a round trip on four quiet cores
 QUIET_P50, QUIET_CORES = "2.5 µs", 4
@@ -52,8 +53,24 @@ def because(record, step, cores):
     taken = advice.busy(record)
     if taken:
         return f"this machine: {taken:.0f} % of a core on which nothing but a probe ran went elsewhere"
-    cause = (where.by_cause(step["where"]) or [(spwplaces.UNKNOWN, 0)])[0][0]
+    cause = where.main_cause(step["where"])[0]
     return f"{cause}: {spwplaces.TEXTS[cause]}"
+
+
+def _shares(got):
+    """Causes of slow round trips' time that sum to all of it: the largest, the others together, and what is unknown
+    with the place at which most of it was spent."""
+    named = [(cause, share) for cause, share in where.by_cause(got) if cause != spwplaces.UNKNOWN]
+    others = sum(share for _, share in named[CAUSES:])
+    parts = [*named[:CAUSES], *([(f"{len(named) - CAUSES} other{'s' * (len(named) > CAUSES + 1)}", others)]
+                                if others >= SHOWN else [])]
+    unknown = 1 - sum(share for _, share in named)
+    if unknown >= SHOWN:
+        at = max((part, name) for _, name, _, causes in where.by_place(got) for cause, part in causes
+                 if cause == spwplaces.UNKNOWN)[1]
+        parts.append(("unknown", unknown))
+    text = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in parts)
+    return text + (f" (most of it at \"{at}\")" if unknown >= SHOWN else "")
 
 
 def _slow(record, step, cores):
@@ -70,8 +87,8 @@ def _slow(record, step, cores):
         return [_line("slow", f"{above} of {gen['intended']} frames: " + ", ".join(f"{name} {cnt}"
                                                                                   for name, cnt in by.items())),
                 _line("because", because(record, step, cores))]
-    most = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in where.by_cause(got)[:CAUSES])
-    return [_line("slow", f"{above} of {gen['intended']} round trips took more than {limit}; their time: {most}"),
+    return [_line("slow", f"{above} of {gen['intended']} round trips took more than {limit}; their time: "
+                  f"{_shares(got)}"),
             _line("because", because(record, step, cores))]
 
 

@@ -174,7 +174,7 @@ def _saturated(good, knee):
         who = spwjoin.PLACES[spwjoin.INDEX["wire_out" if row["place"] == "held" else row["place"]]][3]
         waits[who] = waits.get(who, 0) + row["ns"] / step["where"]["whole_ns"]
     who, share = max(waits.items(), key=lambda item: item[1])
-    cause, part = where.by_cause(step["where"])[0]
+    cause, part = where.main_cause(step["where"])
     return (f"<p>Beyond the knee, at {load_name(step)} frames/s, slow round trips spent {100 * share:.0f} % of their "
             f"time waiting for "
             f"<b>{esc(spwjoin.WHO[who])}</b>; the largest cause is <b>{esc(cause)}</b>, {100 * part:.0f} %.</p>")

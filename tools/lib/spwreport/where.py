@@ -74,6 +74,11 @@ def by_cause(got):
     return sorted(out.items(), key=lambda item: (item[0] == spwjoin.UNKNOWN, -item[1]))
 
 
+def main_cause(got):
+    """(cause, share) of the most of their time, be it the unknown."""
+    return max(by_cause(got), key=lambda item: item[1], default=(spwjoin.UNKNOWN, 0))
+
+
 def by_place(got):
     """[(key, name, share, [(cause, share)])] in the order of the way; "held" belongs to the wire before it."""
     sums = {}
