@@ -7,7 +7,7 @@
  * `bad` spoils exactly one field, the one that a handler must find; everything else stays valid.
  * The CRC is computed bit by bit, since frames are written at set-up, or when one is to be spoiled.
  * Called by null.c: once for each slot at set-up, and from the receive burst for a frame that must
- * be bad, or good again after it was bad.
+ * be bad, or good again after it was bad. Only the counter of pattern=counter is written each time.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,6 +25,12 @@ static const char *const bad_name[NULL_BAD_CNT] = {
 	[NULL_BAD_NOT_IPV4] = "not_ipv4", [NULL_BAD_IP_LENGTH] = "ip_length",
 	[NULL_BAD_NOT_UDP] = "not_udp",   [NULL_BAD_UDP_LENGTH] = "udp_length",
 	[NULL_BAD_CHECKSUM] = "checksum",
+};
+
+static const char *const pattern_name[] = {
+	[NULL_PATTERN_UDP] = "udp",
+	[NULL_PATTERN_CRC] = "crc",
+	[NULL_PATTERN_COUNTER] = "counter",
 };
 
 static void null_put16(uint8_t *p, uint32_t v)
@@ -117,10 +123,13 @@ uint32_t null_frame_write(uint8_t *dst, uint32_t len, uint32_t flow, enum null_p
 
 int null_pattern_parse(const char *name, enum null_pattern *pattern_out)
 {
-	if (strcmp(name, "udp") && strcmp(name, "crc"))
-		return spw_err(EINVAL, "pattern=%s is not known: use udp or crc", name);
-	*pattern_out = strcmp(name, "crc") ? NULL_PATTERN_UDP : NULL_PATTERN_CRC;
-	return 0;
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(pattern_name); i++) {
+		if (!strcmp(name, pattern_name[i])) {
+			*pattern_out = (enum null_pattern)i;
+			return 0;
+		}
+	}
+	return spw_err(EINVAL, "pattern=%s is not known: use udp, crc or counter", name);
 }
 
 int null_bad_parse(const char *name, enum null_bad *bad_out)

@@ -86,26 +86,31 @@ SPW_INLINE uint64_t null_waiting(struct null_queue *q, uint64_t now, bool rated)
 }
 
 /* The length of this frame, after making the slot's bytes what they should be: wrong, or right
- * again. */
-static SPW_NOINLINE uint32_t null_bad_frame(struct null_queue *q, uint32_t slot)
+ * again, and with its number; a missed frame has one too, which the receiver finds missing. */
+static SPW_NOINLINE uint32_t null_frame_renew(struct null_queue *q, uint32_t slot, uint64_t number)
 {
+	uint8_t *frame = spw_pool_slot_addr(q->pool, slot);
+	const spw_be64 wire = spw_cpu_to_be64(number);
 	enum null_bad bad = NULL_BAD_NONE;
+	uint32_t len = q->frame_bytes;
 
 	if (--q->bad_in == 0) {
 		q->bad_in = q->bad_every;
 		bad = q->bad;
 	}
-	if (bad == NULL_BAD_NONE && !q->slot_is_bad[slot])
-		return q->frame_bytes;
-	q->slot_is_bad[slot] = bad != NULL_BAD_NONE;
-	return null_frame_write(spw_pool_slot_addr(q->pool, slot), q->frame_bytes,
-				slot & q->flow_mask, q->pattern, bad);
+	if (bad != NULL_BAD_NONE || q->slot_is_bad[slot]) {
+		q->slot_is_bad[slot] = bad != NULL_BAD_NONE;
+		len = null_frame_write(frame, len, slot & q->flow_mask, q->pattern, bad);
+	}
+	if (q->pattern == NULL_PATTERN_COUNTER)
+		memcpy(frame + NULL_HEADER_BYTES, &wire, sizeof(wire));
+	return len;
 }
 
 /* The stamp of a frame is the moment at which it was due, so its wait in the port is part of its
  * latency. */
 SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_t cnt, bool rated,
-			    bool stamped, bool with_bad)
+			    bool stamped, bool renewed)
 {
 	uint64_t now = rated || stamped ? spw_tsc_now() : 0;
 	uint64_t wait = null_waiting(q, now, rated), bytes = 0;
@@ -115,7 +120,7 @@ SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_
 	uint32_t n = spw_pool_get(q->pool, slot, want);
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t len = with_bad ? null_bad_frame(q, slot[i]) : q->frame_bytes;
+		uint32_t len = renewed ? null_frame_renew(q, slot[i], first + i) : q->frame_bytes;
 
 		if (rated)
 			now = q->start_tsc + null_rate_when(&q->rate, first + i + 1);
@@ -137,18 +142,18 @@ SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_
 	return (uint16_t)n;
 }
 
-#define NULL_RX(name, rated, stamped, with_bad)                            \
+#define NULL_RX(name, rated, stamped, renewed)                             \
 	static uint16_t name(void *q, struct spw_desc *desc, uint16_t cnt) \
 	{                                                                  \
-		return null_rx(q, desc, cnt, rated, stamped, with_bad);    \
+		return null_rx(q, desc, cnt, rated, stamped, renewed);     \
 	}
 
 NULL_RX(null_rx_plain, false, false, false)
-NULL_RX(null_rx_bad, false, false, true)
+NULL_RX(null_rx_renewed, false, false, true)
 NULL_RX(null_rx_stamped, false, true, false)
-NULL_RX(null_rx_stamped_bad, false, true, true)
+NULL_RX(null_rx_stamped_renewed, false, true, true)
 NULL_RX(null_rx_rated, true, true, false)
-NULL_RX(null_rx_rated_bad, true, true, true)
+NULL_RX(null_rx_rated_renewed, true, true, true)
 
 /* released and sent slots go straight back to the pool: there is no device that could still own
  * them. */
@@ -214,8 +219,10 @@ static const struct spw_port_key null_key[] = {
 	{"ramp_s", "SECONDS", "How long the rate takes from rate= to rate_to=.",
 	 "none: the rate is constant", 1, 86400},
 	{"count", "FRAMES", "How many frames each queue makes; 0: no end.", "0", 0, UINT64_MAX / 2},
-	{"pattern", "udp|crc", "UDP frames, or such with a CRC-32C for --handler crc32c.", "udp", 0,
-	 0},
+	{"pattern", "udp|crc|counter",
+	 "UDP frames; such with a CRC-32C for --handler crc32c; or such that begin with their "
+	 "number, 64 bits, for --objects counter.",
+	 "udp", 0, 0},
 	{"flows", "N", "Flows, a power of 2, by UDP source port.", "1024", 1, 32768},
 	{"bad", "REASON",
 	 "What is wrong with one frame of bad_every=: none, short_frame, not_ipv4, ip_length, "
@@ -252,6 +259,9 @@ static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
 				     "one) and ramp_s=");
 	if (!rc && !SPW_IS_POW2(np->flows))
 		rc = spw_err(EINVAL, "flows=%u is no power of 2", (unsigned)np->flows);
+	if (!rc && np->pattern == NULL_PATTERN_COUNTER && np->size < NULL_HEADER_BYTES + 8)
+		rc = spw_err(EINVAL, "pattern=counter needs size=50 or more: 42 bytes of headers, "
+				     "and 8 of the counter");
 	if (!rc && np->bad == NULL_BAD_CHECKSUM && np->pattern != NULL_PATTERN_CRC)
 		rc = spw_err(EINVAL, "bad=checksum needs pattern=crc: other frames have no "
 				     "checksum to be wrong");
@@ -309,12 +319,14 @@ static int null_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 /* Picks the instance of null_rx; the data path then tests no configuration. */
 static void null_choose(struct spw_port_queue *pq, const struct null_port *np)
 {
+	const bool renewed = np->bad || np->pattern == NULL_PATTERN_COUNTER;
+
 	if (np->rate)
-		pq->rx_burst = np->bad ? null_rx_rated_bad : null_rx_rated;
+		pq->rx_burst = renewed ? null_rx_rated_renewed : null_rx_rated;
 	else if (np->stamps)
-		pq->rx_burst = np->bad ? null_rx_stamped_bad : null_rx_stamped;
+		pq->rx_burst = renewed ? null_rx_stamped_renewed : null_rx_stamped;
 	else
-		pq->rx_burst = np->bad ? null_rx_bad : null_rx_plain;
+		pq->rx_burst = renewed ? null_rx_renewed : null_rx_plain;
 	pq->release_burst = null_release;
 	pq->tx_burst = null_tx;
 	pq->events = null_events;

@@ -14,6 +14,7 @@ enum null_pattern {
 	NULL_PATTERN_UDP, /* payload of counting bytes */
 	NULL_PATTERN_CRC, /* the payload's last 4 bytes are the CRC-32C of those before them, lowest
 			     byte first */
+	NULL_PATTERN_COUNTER, /* the payload's first 8 bytes are the frame's number, big-endian */
 };
 
 /* Frames that are wrong in one way; the names are those of the handlers' reasons

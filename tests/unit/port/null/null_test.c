@@ -322,6 +322,33 @@ static void bad_frames_come_as_often_as_asked(void **state SPW_UNUSED)
 	}
 }
 
+/* Frames have the numbers in which they were due: a missed one leaves a gap, and a bad one in
+ * between keeps its number. */
+static void frames_are_numbered(void **state SPW_UNUSED)
+{
+	struct spw_port *port =
+		open_null("null:size=50,rate=1M,pattern=counter,bad=not_udp,bad_every=5", 1, 64);
+	uint64_t end = spw_tsc_now() + port->caps.nic_clock_hz / 1000, number = 0;
+	struct spw_desc desc[SPW_BURST_MAX];
+	struct spw_port_stat st;
+
+	for (int round = 0; round < 20; round++) {
+		uint16_t n = spw_port_rx_burst(&port->queue[0], desc, 64);
+
+		spw_port_stat(port, &st);
+		number = st.missed_frames + st.rx_frames - n;
+		for (uint16_t i = 0; i < n; i++)
+			assert_int_equal(spw_be64_load(bytes_of(0, &desc[i]) + NULL_HEADER_BYTES),
+					 number + i);
+		give_back(port, 0, desc, n);
+		while (spw_tsc_now() < end)
+			;
+		end += port->caps.nic_clock_hz / 1000;
+	}
+	assert_true(st.missed_frames > 1000);
+	close_null(port);
+}
+
 static void the_crc_is_the_published_one(void **state SPW_UNUSED)
 {
 	uint8_t frame[NULL_HEADER_BYTES + 36];
@@ -342,7 +369,8 @@ static void wrong_keys_are_refused(void **state SPW_UNUSED)
 		{"null:size=45", -ERANGE, "46 .. 65535"},
 		{"null:bad=ugly", -EINVAL, "use none, short_frame"},
 		{"null:bad=checksum", -EINVAL, "needs pattern=crc"},
-		{"null:pattern=zero", -EINVAL, "use udp or crc"},
+		{"null:pattern=zero", -EINVAL, "use udp, crc or counter"},
+		{"null:pattern=counter,size=49", -EINVAL, "needs size=50"},
 		{"null:flows=3", -EINVAL, "no power of 2"},
 		{"null:rate=ten", -EINVAL, "no number"},
 		{"null:stamps=2", -ERANGE, "0 .. 1"},
@@ -393,6 +421,7 @@ int main(void)
 		cmocka_unit_test(a_counter_that_is_behind_makes_nothing_due),
 		cmocka_unit_test(what_waits_too_long_is_missed),
 		cmocka_unit_test(bad_frames_come_as_often_as_asked),
+		cmocka_unit_test(frames_are_numbered),
 		cmocka_unit_test(the_crc_is_the_published_one),
 		cmocka_unit_test(wrong_keys_are_refused),
 		cmocka_unit_test(a_port_without_a_clock_says_so),
