@@ -15,6 +15,7 @@
 #include "oob/spw_oob_channel.h"
 
 #include <errno.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,6 +31,17 @@ static void channel_put32(uint8_t *at, uint32_t v)
 	const spw_be32 be = spw_cpu_to_be32(v);
 
 	memcpy(at, &be, sizeof(be));
+}
+
+uint64_t spw_oob_channel_pair(const struct spw_oob_channel *ch)
+{
+	struct sha256_ctx ctx;
+	uint64_t pair;
+
+	sha256_init(&ctx);
+	sha256_update(&ctx, sizeof(ch->nonce), ch->nonce);
+	sha256_digest(&ctx, sizeof(pair), (uint8_t *)&pair);
+	return pair ? pair : 1;
 }
 
 static void channel_mac(const struct spw_oob_channel *ch, bool from_client, uint64_t number,

@@ -86,6 +86,10 @@ void spw_oob_channel_deny(const struct spw_oob_channel *ch);
 #define SPW_OOB_REASON_BYTES 112u
 const char *spw_oob_channel_reason(const struct spw_oob_channel *ch, int rc, char *text_out);
 
+/* Purpose: a number that both ends of this channel have, and no other channel: a hash of the
+ * nonces, which it does not disclose. Shape: after spw_oob_channel_greet; not 0. Thread: any. */
+uint64_t spw_oob_channel_pair(const struct spw_oob_channel *ch);
+
 /* Returns: true if the other side has closed, and all that it sent was received. Thread: any. */
 bool spw_oob_channel_is_closed(const struct spw_oob_channel *ch);
 

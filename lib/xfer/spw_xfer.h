@@ -452,6 +452,30 @@ bool spw_xfer_rail_stat(const struct spw_xfer *x, uint32_t idx,
 bool spw_xfer_conn_rail_stat(const struct spw_xfer_conn *conn, uint32_t idx,
 			     struct spw_xfer_rail_stat *stat_out);
 
+/* What a connection does now. Moments are of spw_tsc_now; 0: none. */
+struct spw_xfer_look {
+	uint64_t oldest_tsc; /* when the oldest request began that the caller has not tested done */
+	/* Such sends, by the stage that they have reached. */
+	uint32_t waiting; /* no grant of the peer's */
+	uint32_t granted; /* not all bytes are with the NICs */
+	uint32_t posted;  /* not acknowledged by the peer's NIC */
+	uint32_t acked;
+	uint32_t receiving, received; /* such receives: with parts missing; complete */
+	uint32_t flushing;
+	struct {
+		uint32_t qpn;        /* 0: it has no QP */
+		uint64_t open_bytes; /* with the NIC, not acknowledged */
+		uint64_t down_tsc;   /* since when it is down; 0: it is up, or never was */
+	} rail[SPW_XFER_RAIL_MAX];
+};
+
+/* Purpose: shows it. Reads every request of the connection: some microseconds. Thread: owner. */
+void spw_xfer_conn_look(const struct spw_xfer_conn *conn, struct spw_xfer_look *look_out);
+
+/* Returns: a number that both ends of this connection have, and no other connection; not 0.
+ * Thread: owner. */
+uint64_t spw_xfer_conn_pair(const struct spw_xfer_conn *conn);
+
 /* Totals of an endpoint since start. */
 struct spw_xfer_stat {
 	uint64_t tx_msgs, tx_bytes; /* sends that are done */

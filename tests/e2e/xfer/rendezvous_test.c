@@ -4,6 +4,7 @@
  * Messages over one and several rails: every length, tags, groups, limits, errors of the caller.
  * Arguments: the rails of both ends.
  */
+#include "time/spw_time.h"
 #include "xfer_kit.h"
 
 static const char *rails_a = "mlx5_0", *rails_b = "mlx5_1";
@@ -233,6 +234,35 @@ static void a_sender_may_close_when_done(void **state SPW_UNUSED)
 	kit_expect_bytes(k.buf_b, 300000, 7);
 }
 
+/* Each stage of a message shows at the end that reaches it, until the caller has tested it done. */
+static void a_look_shows_the_stage(void **state SPW_UNUSED)
+{
+	struct spw_xfer_part part = {k.mem_b, k.buf_b, 1000, 0};
+	struct spw_xfer_req *recv, *send;
+	struct spw_xfer_look a, b;
+
+	assert_true(spw_xfer_conn_pair(k.ab) == spw_xfer_conn_pair(k.ba));
+	spw_xfer_conn_look(k.ab, &a);
+	assert_true(a.oldest_tsc == 0 && a.rail[0].qpn != 0 && a.rail[0].down_tsc == 0);
+	assert_int_equal(spw_xfer_send(k.ab, k.mem_a, k.buf_a, 1000, 0, &send), 0);
+	kit_turn_for(&k, 5);
+	spw_xfer_conn_look(k.ab, &a);
+	assert_int_equal(a.waiting, 1);
+	assert_true(a.oldest_tsc && a.oldest_tsc < spw_tsc_now());
+	assert_int_equal(spw_xfer_recv(k.ba, &part, 1, &recv), 0);
+	spw_xfer_conn_look(k.ba, &b);
+	assert_int_equal(b.receiving, 1);
+	kit_turn_for(&k, 20);
+	spw_xfer_conn_look(k.ab, &a);
+	spw_xfer_conn_look(k.ba, &b);
+	assert_true(a.acked == 1 && a.waiting + a.granted + a.posted == 0);
+	assert_true(b.received == 1 && b.receiving == 0);
+	kit_done(&k, send);
+	kit_done(&k, recv);
+	spw_xfer_conn_look(k.ab, &a);
+	assert_true(a.acked == 0 && a.oldest_tsc == 0);
+}
+
 /* A sender whose peer was late, and one whose peer was ready. */
 static void the_way_of_a_message_is_known(void **state SPW_UNUSED)
 {
@@ -273,6 +303,7 @@ int main(int argc, char **argv)
 		CASE(memory_in_use_stays_registered),
 		CASE(a_peer_that_closes_fails_requests),
 		CASE(a_sender_may_close_when_done),
+		CASE(a_look_shows_the_stage),
 		CASE(the_way_of_a_message_is_known),
 	};
 

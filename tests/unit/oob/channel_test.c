@@ -190,13 +190,18 @@ static void of_another_conversation(void **state SPW_UNUSED)
 {
 	struct middle m;
 	uint8_t frame[FRAME_BYTES(3)];
+	uint64_t pair;
 	char text[64];
 
 	open_middle(&m, secret_a, secret_a);
 	assert_int_equal(spw_oob_channel_send(&m.ch[0], "one", 3), 0);
 	take(&m, 0, frame, sizeof(frame));
+	pair = spw_oob_channel_pair(&m.ch[0]);
 	part(&m);
 	open_middle(&m, secret_a, secret_a);
+	assert_true(spw_oob_channel_pair(&m.ch[0]) != pair);
+	spw_oob_channel_greet(&m.ch[1]);
+	assert_true(spw_oob_channel_pair(&m.ch[0]) == spw_oob_channel_pair(&m.ch[1]));
 	give(&m, 1, frame, sizeof(frame));
 	assert_int_equal(hear(&m, 1, 63, text), -EACCES);
 	part(&m);
