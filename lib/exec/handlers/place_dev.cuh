@@ -1,76 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A move on the device. Source and destination have any alignment: stores are aligned, 16 bytes
- * each, and loads too; a unit of 16 source bytes is cut out of two neighbouring cells.
+ * A move on the device. Source and destination have any alignment: loads are aligned, 16 bytes
+ * each, and stores too wherever 16 bytes of the destination's grid are written whole.
  *
- *   source   |cell 0   |cell 1   |cell 2   |cell 3   |     loaded whole, each once: lane i has cell
- *   unit         |0        |1        |2        |           i, and gets the next one from lane i + 1
- *   written  |16 << grow bytes |16 << grow bytes | ...     grow 1, 2: the conversion widens
+ *   source    |cell 0   |cell 1   |cell 2   |cell 3   |       loaded whole, each once
+ *   move            |###########################|
+ *   units        |0        |1        |2        |3        |    16 bytes of the destination's grid
+ *   written      |16 << grow bytes   | ...                    each; grow 1, 2: conversions widen
  *
- *   head │ units                                  │ tail   less than 16 bytes each side: one
- *        └ written from a multiple of 16 on                element a lane, byte by byte
+ * A lane has a cell, gets the one before it from the lane before, and writes the unit that begins
+ * in that one. A warp has SPWD_PLACE_DEPTH cells a lane in flight, and begins with a line of 128
+ * bytes of the source, since each piece of a line is a read of its own on PCIe. Of a team, each
+ * warp has a part of the cells.
  *
- * A warp has SPWD_PLACE_DEPTH units a lane in flight, side by side; the warps of a team take turns.
- * No byte beside the move is written, since the one beside it may be another frame's. A cell of the
- * source that is loaded has at least one byte of the move, so it lies within the frame's slot. */
+ * No byte beside the move is written, since the one beside it may be another frame's: the first and
+ * the last unit are written in part, an element a lane. A cell that is loaded has at least one byte
+ * of the move, so it lies within the frame's slot. */
 #ifndef EXEC_HANDLERS_PLACE_DEV_CUH
 #define EXEC_HANDLERS_PLACE_DEV_CUH
 
 #include "exec/spwd_order.cuh"
 
-#define SPWD_PLACE_DEPTH 4
+#define SPWD_PLACE_DEPTH 3
 
-/* How a move is cut; all in bytes of the source. */
-struct spwd_place_cut {
-	uint32_t in_log2, grow; /* of an element; of what is written */
-	uint32_t head, tail;    /* units lie between: [head, tail) */
-	uint32_t edge_cnt;      /* elements before and behind them */
-};
-
-/* An element that lies across the destination's own grid has no aligned store: all is edge then. */
-SPWD struct spwd_place_cut spwd_place_cut(uint32_t op, const uint8_t *to, uint32_t len)
-{
-	const uint32_t out_log2 = spw_move_out_log2(op), at = (uint32_t)(uintptr_t)to & 15;
-	struct spwd_place_cut cut;
-
-	cut.in_log2 = spw_move_in_log2(op);
-	cut.grow = out_log2 - cut.in_log2;
-	cut.head = (16 - at & 15) >> cut.grow;
-	if (cut.head > len || at & ((1u << out_log2) - 1))
-		cut.head = len;
-	cut.tail = cut.head + (len - cut.head & ~15u);
-	cut.edge_cnt = (cut.head + len - cut.tail) >> cut.in_log2;
-	return cut;
-}
-
-/* Where edge element e begins. */
-SPWD uint32_t spwd_place_edge(const struct spwd_place_cut &cut, uint32_t e)
-{
-	const uint32_t at = e << cut.in_log2;
-
-	return at < cut.head ? at : cut.tail + at - cut.head;
-}
-
-SPWD uint64_t spwd_place_edge_load(const struct spwd_place_cut &cut, const uint8_t *from,
-				   uint32_t e)
-{
-	uint64_t v = 0;
-
-	for (uint32_t b = 0; b < 1u << cut.in_log2; b++)
-		v |= (uint64_t)spwd_load_u8(from + spwd_place_edge(cut, e) + b) << 8 * b;
-	return v;
-}
-
-SPWD void spwd_place_edge_store(const struct spwd_place_cut &cut, uint8_t *to, uint32_t e,
-				uint64_t v)
-{
-	to += spwd_place_edge(cut, e) << cut.grow;
-	for (uint32_t b = 0; b < 1u << (cut.in_log2 + cut.grow); b++)
-		spwd_store_u8(to + b, (uint32_t)(v >> 8 * b) & 0xff);
-}
-
-/* Bytes [shift, shift + 16) of the 32 in w and next, into w; shift 1 .. 15. */
+/* Bytes [shift, shift + 16) of the 32 in w and next, into w; shift 0 .. 15. */
 SPWD void spwd_place_shift(uint32_t *w, const uint32_t *next, uint32_t shift)
 {
 	uint32_t a[8] = {w[0], w[1], w[2], w[3], next[0], next[1], next[2], next[3]};
@@ -133,37 +87,113 @@ SPWD void spwd_place_store(uint32_t op, uint8_t *to, const uint32_t *w)
 	}
 }
 
-/* The part of the units that one warp takes in one turn, from unit `first` on. from, to: of unit 0.
- */
-SPWD void spwd_place_turn(uint32_t op, uint32_t fill, uint8_t *to, const uint8_t *from,
-			  uint32_t first, uint32_t units)
+/* How a move lies: cell 0 has byte 0 of unit 0, which begins `lo` bytes before the move. */
+struct spwd_place_cut {
+	const uint8_t *cell; /* cell 0 */
+	uint8_t *to;         /* of unit 0 */
+	uint32_t shift;      /* of unit 0 in cell 0 */
+	uint32_t grow;
+	int32_t lo, hi; /* the move's bytes, counted from unit 0 */
+	bool aligned;   /* elements lie on the destination's grid; else no unit is written whole */
+};
+
+SPWD struct spwd_place_cut spwd_place_cut(uint32_t op, uint8_t *to, const uint8_t *from,
+					  uint32_t len)
 {
-	const uint32_t lane = threadIdx.x & 31, shift = (uint32_t)(uintptr_t)from & 15,
-		       grow = spw_move_out_log2(op) - spw_move_in_log2(op),
-		       cells = op == SPW_MOVE_OP_fill ? 0 : units + (shift != 0);
-	uint32_t w[SPWD_PLACE_DEPTH + 1][4], next[4];
+	const uint32_t out_log2 = spw_move_out_log2(op), at = (uint32_t)(uintptr_t)to & 15;
+	struct spwd_place_cut cut;
+
+	cut.grow = out_log2 - spw_move_in_log2(op);
+	cut.aligned = !(at & ((1u << out_log2) - 1));
+	cut.lo = cut.aligned ? (int32_t)(at >> cut.grow) : 0;
+	cut.hi = cut.lo + (int32_t)len;
+	cut.to = to - ((uint64_t)cut.lo << cut.grow);
+	cut.shift = (uint32_t)(uintptr_t)(from - cut.lo) & 15;
+	cut.cell = from - cut.lo - cut.shift;
+	return cut;
+}
+
+SPWD bool spwd_place_is_whole(const struct spwd_place_cut &cut, int32_t u)
+{
+	return cut.aligned && 16 * u >= cut.lo && 16 * u + 16 <= cut.hi;
+}
+
+/* Writes the move's bytes of unit u, which lane `src` has; an element a lane. */
+SPWD void spwd_place_some(uint32_t op, const struct spwd_place_cut &cut, int32_t u, uint32_t src,
+			  const uint32_t *w)
+{
+	const uint32_t in_log2 = spw_move_in_log2(op), k = (threadIdx.x & 31) << in_log2;
+	const int32_t at = 16 * u + (int32_t)k;
+	uint32_t a[4];
+	uint64_t v;
 
 #pragma unroll
-	for (int j = 0; j <= SPWD_PLACE_DEPTH; j++) {
-		const uint32_t cell = first + 32 * j + lane;
+	for (int i = 0; i < 4; i++)
+		a[i] = __shfl_sync(0xffffffffu, w[i], (int)src);
+	if (k >= 16 || at < cut.lo || at >= cut.hi)
+		return;
+	v = k & 8 ? (uint64_t)a[3] << 32 | a[2] : (uint64_t)a[1] << 32 | a[0];
+	v = v >> 8 * (k & 7) & ~0ull >> (64 - (8u << in_log2));
+	v = spw_place_element(op, v);
+	for (uint32_t b = 0; b < 1u << (in_log2 + cut.grow); b++)
+		spwd_store_u8(cut.to + ((int64_t)at << cut.grow) + b,
+			      (uint32_t)(v >> 8 * b) & 0xff);
+}
 
-		w[j][0] = w[j][1] = w[j][2] = w[j][3] = fill * 0x01010101u;
-		spwd_load_16_if(cell < cells && (j < SPWD_PLACE_DEPTH || lane == 0),
-				from - shift + 16 * (uint64_t)cell, w[j]);
-	}
+/* Writes the units of a warp's lanes, one each from unit `first` on, as far as there are any. */
+SPWD void spwd_place_row(uint32_t op, const struct spwd_place_cut &cut, int32_t first,
+			 const uint32_t *w)
+{
+	const int32_t u = first + (int32_t)(threadIdx.x & 31);
+	const bool whole = spwd_place_is_whole(cut, u);
+	uint32_t some = __ballot_sync(0xffffffffu,
+				      !whole && u >= 0 && 16 * u + 16 > cut.lo && 16 * u < cut.hi);
+
+	if (whole)
+		spwd_place_store(op, cut.to + ((int64_t)u << (4 + cut.grow)), w);
+	for (; some; some &= some - 1)
+		spwd_place_some(op, cut, first + __ffs((int)some) - 1,
+				(uint32_t)__ffs((int)some) - 1, w);
+}
+
+/* The units that end in cells [first, end), by one warp. */
+SPWD void spwd_place_cells(uint32_t op, uint32_t fill, const struct spwd_place_cut &cut,
+			   int32_t first, int32_t end)
+{
+	const int32_t lane = (int32_t)(threadIdx.x & 31);
+	const int32_t begin = cut.lo + (int32_t)cut.shift >> 4,
+		      cells = op == SPW_MOVE_OP_fill
+				      ? 0
+				      : (cut.hi + (int32_t)cut.shift + 15 >> 4) - begin;
+	uint32_t w[SPWD_PLACE_DEPTH][4], unit[4], carry[4]; /* lane 31: the cell before */
+
+	carry[0] = carry[1] = carry[2] = carry[3] = fill * 0x01010101u;
+	spwd_load_16_if(lane == 31 && (uint32_t)(first - 1 - begin) < (uint32_t)cells,
+			cut.cell + 16 * (int64_t)(first - 1), carry);
+	for (; first < end; first += 32 * SPWD_PLACE_DEPTH) {
 #pragma unroll
-	for (int j = 0; j < SPWD_PLACE_DEPTH; j++) {
-		const uint32_t unit = first + 32 * j + lane;
+		for (int32_t j = 0; j < SPWD_PLACE_DEPTH; j++) {
+			const int32_t c = first + 32 * j + lane;
 
-		if (cells > units) { /* they are not the same */
+			w[j][0] = w[j][1] = w[j][2] = w[j][3] = fill * 0x01010101u;
+			spwd_load_16_if((uint32_t)(c - begin) < (uint32_t)cells,
+					cut.cell + 16 * (int64_t)c, w[j]);
+		}
+#pragma unroll
+		for (int32_t j = 0; j < SPWD_PLACE_DEPTH; j++) {
 #pragma unroll
 			for (int i = 0; i < 4; i++)
-				next[i] = __shfl_sync(0xffffffffu, lane ? w[j][i] : w[j + 1][i],
-						      lane + 1 & 31);
-			spwd_place_shift(w[j], next, shift);
+				unit[i] = __shfl_sync(0xffffffffu,
+						      lane < 31 ? w[j][i]
+						      : j       ? w[j - 1][i]
+								: carry[i],
+						      lane + 31 & 31);
+			spwd_place_shift(unit, w[j], cut.shift);
+			spwd_place_row(op, cut, first + 32 * j - 1, unit);
 		}
-		if (unit < units)
-			spwd_place_store(op, to + ((uint64_t)unit << (4 + grow)), w[j]);
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			carry[i] = w[SPWD_PLACE_DEPTH - 1][i];
 	}
 }
 
@@ -171,24 +201,14 @@ SPWD void spwd_place_turn(uint32_t op, uint32_t fill, uint8_t *to, const uint8_t
 SPWD void spwd_place_move(struct spw_lanes lanes, uint32_t op, uint32_t fill, uint8_t *to,
 			  const uint8_t *from, uint32_t len)
 {
-	const struct spwd_place_cut cut = spwd_place_cut(op, to, len);
-	const uint32_t units = (cut.tail - cut.head) / 16,
-		       turn = 32 * SPWD_PLACE_DEPTH; /* units of a warp */
-	uint32_t e = lanes.idx;
-	uint64_t v = fill;
+	const struct spwd_place_cut cut = spwd_place_cut(op, to, from, len);
+	const int32_t turn = 32 * SPWD_PLACE_DEPTH, warps = (int32_t)lanes.cnt / 32;
+	const int32_t lead = (int32_t)((uint32_t)(uintptr_t)cut.cell & 127) / 16;
+	const int32_t end = (cut.hi + 15 >> 4) + 1; /* the last unit ends in the cell before */
+	const int32_t each = SPW_ALIGN_UP((end + lead + warps - 1) / warps, turn);
+	const int32_t first = (int32_t)(lanes.idx / 32) * each - lead;
 
-	/* The first edge element is on its way while units are moved; more there are rarely. */
-	if (e < cut.edge_cnt && op != SPW_MOVE_OP_fill)
-		v = spwd_place_edge_load(cut, from, e);
-	for (uint32_t first = lanes.idx / 32 * turn; first < units; first += lanes.cnt / 32 * turn)
-		spwd_place_turn(op, fill, to + (cut.head << cut.grow), from + cut.head, first,
-				units);
-	while (e < cut.edge_cnt) {
-		spwd_place_edge_store(cut, to, e, spw_place_element(op, v));
-		e += lanes.cnt;
-		if (e < cut.edge_cnt && op != SPW_MOVE_OP_fill)
-			v = spwd_place_edge_load(cut, from, e);
-	}
+	spwd_place_cells(op, fill, cut, first, SPW_MIN(first + each, end));
 }
 
 #endif
