@@ -39,9 +39,10 @@ struct desc_when {
 	struct desc_test test[DESC_TEST_MAX];
 };
 
-/* (reg - minus) * times / over, added or subtracted. */
+/* (reg - minus) * times / over, added or subtracted; or, minus 0, reg * by ... * times / over. */
 struct desc_term {
-	enum plan_reg reg;
+	enum plan_reg reg, by[2];
+	uint32_t by_cnt;
 	bool negative;
 	uint64_t minus, times, over;
 };

@@ -101,6 +101,12 @@ static int term_emit(struct emit *e, const struct desc_sum *sum, struct desc_ter
 
 	if (term.times == 0) /* a constant 0 */
 		return 0;
+	for (uint32_t i = 0; i < term.by_cnt; i++) {
+		step = desc_step_emit(e, PLAN_OP_product);
+		step->reg = (uint8_t)term.reg;
+		step->off = (uint32_t)term.by[i];
+		term.reg = PLAN_REG_PRODUCT;
+	}
 	term.times /= divisor;
 	term.over /= divisor;
 	if (term.over > 1 && term.reg == PLAN_REG_ONE)
@@ -114,11 +120,20 @@ static int term_emit(struct emit *e, const struct desc_sum *sum, struct desc_ter
 	return 0;
 }
 
+static bool term_uses(const struct desc_term *term, enum plan_reg from, enum plan_reg end)
+{
+	bool uses = term->reg >= from && term->reg < end;
+
+	for (uint32_t i = 0; i < term->by_cnt; i++)
+		uses |= term->by[i] >= from && term->by[i] < end;
+	return uses;
+}
+
 /* known: the first register that has no value yet. */
 static int sum_check(const struct desc_sum *sum, enum plan_reg known)
 {
 	for (uint32_t i = 0; i < sum->cnt; i++)
-		if (sum->term[i].reg >= known && sum->term[i].reg < PLAN_REG_FIELD)
+		if (term_uses(&sum->term[i], known, PLAN_REG_FIELD))
 			return desc_fail(&sum->at, spw_err(EINVAL, "%s not known here",
 							   known == PLAN_REG_PART
 								   ? "without a number, part is"
@@ -216,12 +231,59 @@ static void fields_emit(struct emit *e, uint32_t part)
 	}
 }
 
-/* Fields of a part that is not there are 0. */
+static bool part_has(const struct desc_build *b, uint32_t part, uint32_t reg)
+{
+	for (uint32_t i = 0; i < b->field_cnt; i++)
+		if (b->field[i].part == part && b->field[i].reg == reg)
+			return true;
+	return false;
+}
+
+/* Fields of a part that is not there are 0: a step for each row of registers. */
 static void zeros_emit(struct emit *e, uint32_t part)
 {
-	for (uint32_t i = 0; i < e->b->field_cnt; i++)
-		if (e->b->field[i].part == part && e->b->field[i].reg)
-			desc_step_emit(e, PLAN_OP_zero)->reg = e->b->field[i].reg;
+	for (uint32_t reg = PLAN_REG_FIELD; reg < PLAN_REG_CNT; reg++) {
+		struct spw_obj_step *step;
+
+		if (!part_has(e->b, part, reg))
+			continue;
+		step = desc_step_emit(e, PLAN_OP_zero);
+		step->reg = (uint8_t)reg;
+		while (part_has(e->b, part, reg + 1))
+			reg++;
+		step->off = reg + 1 - step->reg;
+	}
+}
+
+/* Whether only frames with this part, which is not in all of them, say the size: a leader. */
+static bool part_says_size(const struct desc_build *b, uint32_t part)
+{
+	bool says = b->size.cnt && b->part[part].when.cnt;
+
+	for (uint32_t i = 0; i < b->size.cnt; i++) {
+		const struct desc_term *term = &b->size.term[i];
+
+		says &= part_has(b, part, term->reg);
+		for (uint32_t k = 0; k < term->by_cnt; k++)
+			says &= part_has(b, part, term->by[k]);
+	}
+	return says;
+}
+
+static bool some_part_says_size(const struct desc_build *b)
+{
+	for (uint32_t i = 0; i < b->part_cnt; i++)
+		if (part_says_size(b, i))
+			return true;
+	return false;
+}
+
+static int size_emit(struct emit *e)
+{
+	int rc = desc_sum_emit(e, &e->b->size, PLAN_REG_HEADER);
+
+	desc_step_emit(e, PLAN_OP_size);
+	return rc;
 }
 
 /* The offsets of what follows a part:
@@ -241,7 +303,9 @@ static int part_emit(struct emit *e, uint32_t idx)
 		zeros_emit(e, idx);
 	unless_emit(e, &part->when, &jumps);
 	fields_emit(e, idx);
-	if (part->bytes.cnt) {
+	if (part_says_size(e->b, idx))
+		rc = size_emit(e);
+	if (rc == 0 && part->bytes.cnt) {
 		rc = desc_sum_emit(e, &part->bytes, PLAN_REG_HEADER);
 		desc_step_emit(e, PLAN_OP_skip_sum);
 	}
@@ -306,10 +370,8 @@ static int flags_emit(struct emit *e)
 	struct jumps end = {{0}}, info = {{0}};
 	int rc = 0;
 
-	if (e->b->size.cnt) {
-		rc = desc_sum_emit(e, &e->b->size, PLAN_REG_HEADER);
-		desc_step_emit(e, PLAN_OP_size);
-	}
+	if (e->b->size.cnt && !some_part_says_size(e->b))
+		rc = size_emit(e);
 	if (e->b->end.cnt) {
 		unless_emit(e, &e->b->end, &end);
 		desc_step_emit(e, PLAN_OP_end);
@@ -336,7 +398,7 @@ static int piece_emit(struct emit *e, uint64_t fixed)
 {
 	struct desc_sum *place = &e->b->place;
 	const struct desc_term *last = &place->term[place->cnt - 1];
-	bool alone = place->cnt == 1 && last->over == 1;
+	bool alone = place->cnt == 1 && last->over == 1 && !last->by_cnt;
 	struct spw_obj_step *step;
 	int rc = 0;
 
@@ -352,7 +414,9 @@ static int piece_emit(struct emit *e, uint64_t fixed)
 	step->reg = alone ? (uint8_t)last->reg : PLAN_REG_ZERO;
 	step->a = alone ? last->minus : 0;
 	step->b = alone ? last->times : 0;
-	step->need = piece_is_loose(e->b, fixed, place);
+	step->need = !piece_is_loose(e->b, fixed, place) ? PLAN_PIECE_FITS
+		     : some_part_says_size(e->b)         ? PLAN_PIECE_SHORT
+							 : PLAN_PIECE_WHOLE;
 	return rc;
 }
 
@@ -371,10 +435,10 @@ static int segment_emit(struct emit *e)
 	if (s->inline_data) {
 		step = desc_step_emit(e, PLAN_OP_piece_inline);
 		step->off = bytes;
-		step->need = 1;
+		step->need = PLAN_PIECE_WHOLE;
 		return rc;
 	}
-	desc_step_emit(e, PLAN_OP_piece_after)->need = 1;
+	desc_step_emit(e, PLAN_OP_piece_after)->need = PLAN_PIECE_WHOLE;
 	desc_step_emit(e, PLAN_OP_skip)->off = bytes;
 	return rc;
 }

@@ -13,8 +13,8 @@ static bool sum_is_plain(const struct desc_sum *sum)
 {
 	const struct desc_term *term = &sum->term[0];
 
-	return sum->cnt == 1 && term->reg >= PLAN_REG_FIELD && !term->minus && term->times == 1 &&
-	       term->over == 1;
+	return sum->cnt == 1 && term->reg >= PLAN_REG_FIELD && !term->by_cnt && !term->minus &&
+	       term->times == 1 && term->over == 1;
 }
 
 /* The bits of a number that is one field, so that it wraps there; 64 of any other. */

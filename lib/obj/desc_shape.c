@@ -250,7 +250,8 @@ int desc_places_check(const struct desc_build *b)
 	uint64_t per = b->per ? b->per : 1, total;
 	uint64_t fixed = desc_sum_constant(&b->bytes);
 
-	if (b->place.cnt != 1 || place->reg != PLAN_REG_PART || place->minus || place->over != 1)
+	if (b->place.cnt != 1 || place->reg != PLAN_REG_PART || place->by_cnt || place->minus ||
+	    place->over != 1)
 		return 0;
 	if (fixed && fixed > place->times)
 		return desc_fail(&b->place.at,

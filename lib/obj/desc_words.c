@@ -3,7 +3,7 @@
  *
  * Single values of a description: numbers, names, sums, conditions.
  *
- *   sum        term +- term ...       term      atom * number / number ...
+ *   sum        term +- term ...       term      atom * atom / number ..., three fields at most
  *   atom       NUMBER | NAME | ( NAME - NUMBER )
  *   NAME       a field, a value of `set`, or part, header, rest
  *   condition  { FIELD: NUMBER, FIELD: [NUMBER, ...] }, all of them; numbers of a list are below 64
@@ -299,6 +299,27 @@ static int atom_read(struct words *w, struct desc_term *term)
 	return rc ? rc : word_name(w, &term->reg);
 }
 
+/* A number, or a field: of a product of fields. */
+static int factor_read(struct words *w, struct desc_term *term, uint64_t *number_out)
+{
+	struct desc_term factor = {.reg = PLAN_REG_ONE, .times = 1};
+	int rc = atom_read(w, &factor);
+
+	*number_out = factor.times;
+	if (rc || factor.reg == PLAN_REG_ONE)
+		return rc;
+	if (term->reg != PLAN_REG_ONE && term->by_cnt == SPW_ARRAY_CNT(term->by))
+		return words_fail(w, spw_err(EINVAL, "a product of more than %zu fields",
+					     SPW_ARRAY_CNT(term->by) + 1));
+	if (factor.minus || term->minus)
+		return words_fail(w, spw_err(EINVAL, "(NAME - NUMBER) times a field"));
+	if (term->reg == PLAN_REG_ONE)
+		term->reg = factor.reg;
+	else
+		term->by[term->by_cnt++] = factor.reg;
+	return 0;
+}
+
 /* All factors and all divisors are collected first, so `x / 2 * 5` is x * 5 / 2 and the order in
  * which they are written does not matter. desc_emit.c decides how a quotient is computed. */
 static int term_read(struct words *w, struct desc_term *term)
@@ -309,7 +330,7 @@ static int term_read(struct words *w, struct desc_term *term)
 	while (rc == 0 && (word_peek(w) == '*' || word_peek(w) == '/')) {
 		bool times = *w->left++ == '*';
 
-		rc = word_number(w, &number);
+		rc = times ? factor_read(w, term, &number) : word_number(w, &number);
 		if (rc == 0 && number == 0)
 			rc = words_fail(w, spw_err(EINVAL, "times or over 0"));
 		if (rc == 0 && __builtin_mul_overflow(times ? term->times : term->over, number,

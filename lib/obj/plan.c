@@ -188,7 +188,7 @@ SPW_INLINE enum spw_obj_miss size_set(const struct spw_obj_plan *plan, struct ru
 
 /* The object's bytes, or this frame's statement of them, bound the piece; it is made of whole
  * granules, but for the object's last one, which step->need says has to be looked at. Where only a
- * mark ends an object, its size is not known here. */
+ * mark, or the size in another frame, ends an object, its size is not known here. */
 SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, const struct run *run,
 				       const struct spw_obj_step *step, uint64_t pos, uint64_t skip,
 				       struct spw_obj_hit *hit)
@@ -203,7 +203,7 @@ SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, const st
 	if (step->need) {
 		plan_divide(pos, plan->granule, plan->granule_inverse, &off_pos);
 		plan_divide(len, plan->granule, plan->granule_inverse, &off_len);
-		if (off_pos || (off_len && pos + len != limit &&
+		if (off_pos || (off_len && step->need == PLAN_PIECE_WHOLE && pos + len != limit &&
 				(hit->flags & (SPW_OBJ_END | SPW_OBJ_SIZE)) != SPW_OBJ_END))
 			return SPW_OBJ_MISS_beyond;
 	}
@@ -326,8 +326,14 @@ static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run 
 	case PLAN_OP_test_in:
 		return set_has(step->b, reg[step->reg]) ? SPW_OBJ_MISS_none
 							: SPW_OBJ_MISS_not_object;
+	case PLAN_OP_product:
+		return __builtin_mul_overflow(reg[step->reg], reg[step->off],
+					      &reg[PLAN_REG_PRODUCT])
+			       ? SPW_OBJ_MISS_beyond
+			       : SPW_OBJ_MISS_none;
 	case PLAN_OP_zero:
-		reg[step->reg] = 0;
+		for (uint32_t i = 0; i < step->off; i++)
+			reg[step->reg + i] = 0;
 		return SPW_OBJ_MISS_none;
 	case PLAN_OP_ids:
 		return SPW_OBJ_MISS_none;

@@ -24,7 +24,8 @@
 	X(P, load_little, "reg = (w >> shift) & a, w the `need` bytes at off, little")  \
 	X(P, test_is, "reg must be b, else not_object")                                 \
 	X(P, test_in, "bit reg of b must be set, else not_object")                      \
-	X(P, zero, "reg = 0")                                                           \
+	X(P, zero, "reg and the registers behind it, off in all, are 0")                \
+	X(P, product, "product = reg * register off, at most 64 bits, else beyond")     \
 	X(P, unless_is, "skips off steps unless reg is b")                              \
 	X(P, unless_in, "skips off steps unless bit reg of b is set")                   \
 	X(P, unless_more, "skips off steps unless bytes are left behind at + a")        \
@@ -56,14 +57,18 @@ enum plan_op { SPW_ENUM(PLAN_OP) };
 
 /* Registers that are no fields, before those that are. */
 enum plan_reg {
-	PLAN_REG_ZERO,   /* 0 */
-	PLAN_REG_ONE,    /* 1 */
-	PLAN_REG_HEADER, /* bytes of the header */
-	PLAN_REG_REST,   /* bytes from the header to the packet's end */
-	PLAN_REG_PART,   /* number % per; last, as a label leaves it without a value */
-	PLAN_REG_FIELD,  /* the first field */
+	PLAN_REG_ZERO,    /* 0 */
+	PLAN_REG_ONE,     /* 1 */
+	PLAN_REG_PRODUCT, /* of fields, for the step behind it */
+	PLAN_REG_HEADER,  /* bytes of the header */
+	PLAN_REG_REST,    /* bytes from the header to the packet's end */
+	PLAN_REG_PART,    /* number % per; last, as a label leaves it without a value */
+	PLAN_REG_FIELD,   /* the first field */
 	PLAN_REG_CNT = PLAN_REG_FIELD + 32
 };
+
+/* `need` of a piece: whether it may break a granule, at its end where the object may end. */
+enum { PLAN_PIECE_FITS, PLAN_PIECE_WHOLE, PLAN_PIECE_SHORT };
 
 #define PLAN_ITEM_MAX    32u /* items of a packet that are looked at */
 #define PLAN_ITEM_ID_MAX 8u  /* ids that are searched for */

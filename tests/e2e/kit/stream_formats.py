@@ -1,30 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each format of share/streams twice: its packets, and a model of what a receiver must make of a frame. Both are
-written from the standards (the heads of share/streams name them) and know nothing of descriptions and plans.
-
-A format has `settings` (what its description sets), `frames(objects, first)` and `read(frame)`, which returns (key,
-size, end, [(position, skip, length)]) or raises Miss. `tshark` names a dissector's fields, and `told` says what they
-must be."""
+"""Each format of share/streams twice: its packets, and a model of what a receiver must make of a frame (streams.py,
+Format). GVSP is in stream_gvsp.py."""
 import struct
 
-from streams import Miss, Reader, demand, ethernet, payload, read_ethernet, read_udp, udp
-
-
-class Format:
-    stream, granule, tshark, decode, extra = 1, 1, (), None, ""
-
-    def description(self):
-        pairs = ", ".join(f"{name}: {value}" for name, value in self.settings.items())
-        return f"format: {self.name}\nset: {{ {pairs} }}\n{self.extra}"
-
-    def piece(self, pos, skip, count, limit=None, end=False):
-        """Whole granules, but at the object's end, and where a mark ends it."""
-        limit = self.object_bytes if limit is None else limit
-        if count == 0:
-            return []
-        if pos + count > limit or pos % self.granule or (count % self.granule and pos + count != limit and not end):
-            raise Miss("beyond")
-        return [(pos, skip, count)]
+from stream_gvsp import Gvsp, GvspExtended
+from streams import Format, Miss, Reader, demand, ethernet, payload, read_ethernet, read_udp, udp
 
 
 class Counter(Format):
@@ -197,65 +177,6 @@ class Chdr(Sampled):
         return self.sampled(tick, 4, r, r.rest(), bool(head >> 57 & 1))
 
 
-class Gvsp(Format):
-    name, settings = "gvsp", {"width": 40, "height": 10, "payload": 64}
-    granule, object_bytes = 64, 400
-    tshark, decode = ("gvsp.blockid16", "gvsp.packetid24", "gvsp.format"), "udp.port==20202,gvsp"
-
-    def head(self, block, kind, packet):
-        return struct.pack(">HHI", 0, block & 0xffff, kind << 24 | packet)
-
-    def frames(self, objects, first):
-        for block in range(first, first + objects):
-            leader = struct.pack(">HHQIIIIIHH", 0, 1, 1000 * block & (2 ** 64 - 1), 0x01080001, 40, 10, 0, 0, 0, 0)
-            yield udp(self.head(block, 1, 0) + leader, 20202)
-            for packet in range(1, 8):
-                count = min(64, 400 - (packet - 1) * 64)
-                data = payload(self.stream, block & 0xffff, (packet - 1) * 64, count)
-                yield udp(self.head(block, 3, packet) + data, 20202)
-            yield udp(self.head(block, 2, 8) + struct.pack(">HHI", 0, 1, 10), 20202)
-
-    def fields(self, r):
-        demand(r.bits(1) == 0)
-        r.bits(15)
-        block = r.bits(16)
-        demand(r.bits(1) == 0)
-        kind = r.bits(7)
-        demand(kind in (1, 2, 3))
-        return block, kind, r.bits(24)
-
-    def read(self, frame):
-        r = read_udp(frame, 20202)
-        block, kind, packet = self.fields(r)
-        if kind != 3:
-            return block, 0, kind == 2, []
-        count = r.rest()
-        if packet == 0:
-            raise Miss("beyond")
-        return block, 0, False, self.piece((packet - 1) * 64, r.at, count)
-
-    def told(self, frame):
-        block, kind, packet = self.fields(read_udp(frame, 20202))
-        return block, packet, kind | frame[46] & 0x80  # tshark's format has the bit of extended ids
-
-
-class GvspExtended(Gvsp):
-    name = "gvsp_extended"
-    tshark = ("gvsp.blockid64", "gvsp.packetid32", "gvsp.format")
-
-    def head(self, block, kind, packet):
-        return struct.pack(">HHIQI", 0, 0, 0x80000000 | kind << 24, block & (2 ** 64 - 1), packet)
-
-    def fields(self, r):
-        demand(r.bits(1) == 0)
-        r.bits(31)
-        demand(r.bits(1) == 1)
-        kind = r.bits(7)
-        demand(kind in (1, 2, 3))
-        r.bits(24)
-        return r.bits(64), kind, r.bits(32)
-
-
 class Rfc4175(Format):
     name, settings = "rfc4175", {"lines": 6, "pitch": 50}
     granule, object_bytes = 5, 300
@@ -323,12 +244,15 @@ class Spead(Format):
     name, settings = "spead", {"heap": 512, "payload": 128}
     granule, object_bytes = 128, 512
 
+    def size_of(self, key):
+        return 500 if key % 3 == 0 else 512
+
     def frames(self, objects, first):
         def item(ident, value):
             return struct.pack(">Q", ident << 48 | value)
         for heap in range(first, first + objects):
-            size = 500 if heap % 3 == 0 else 512
             heap &= 2 ** 48 - 1
+            size = self.size_of(heap)
             for offset in range(0, size, 128):
                 count = min(128, size - offset)
                 items = [item(0x8001, heap), item(0x8002, size), item(0x8003, offset), item(0x8004, count),

@@ -106,6 +106,35 @@ def read_udp(frame, port):
     return Reader(frame, at + 8, at + count)
 
 
+# ---- formats ----
+
+class Format:
+    """A format's packets, and a model of what a receiver must make of a frame. Both are written from the standards (the
+    heads of share/streams name them) and know nothing of descriptions and plans.
+
+    `settings` is what its description sets; `frames(objects, first)` makes packets; `read(frame)` returns (key, size,
+    end, [(position, skip, length)]) or raises Miss. `tshark` names a dissector's fields, and `told` says what they must
+    be."""
+    stream, granule, tshark, decode, extra = 1, 1, (), None, ""
+
+    def description(self):
+        pairs = ", ".join(f"{name}: {value}" for name, value in self.settings.items())
+        return f"format: {self.name}\nset: {{ {pairs} }}\n{self.extra}"
+
+    def size_of(self, _key):
+        """Bytes of an object, of which the rest of the shape is fill."""
+        return self.object_bytes
+
+    def piece(self, pos, skip, count, limit=None, end=False):
+        """Whole granules, but at the object's end, and where a mark ends it."""
+        limit = self.object_bytes if limit is None else limit
+        if count == 0:
+            return []
+        if pos + count > limit or pos % self.granule or (count % self.granule and pos + count != limit and not end):
+            raise Miss("beyond")
+        return [(pos, skip, count)]
+
+
 # ---- what happens on the way ----
 
 def drop(frames, rng):
