@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that others wrote send to spinwire, and read what the scripts of kit/streams.py make: aravis' camera and
+receiver, GStreamer's payloader and depayloader of RFC 4175, UHD's CHDR."""
+import contextlib
+import os
+import socket
+import struct
+import subprocess
+import time
+
+import documents
+import spwtest
+import veth_test  # found by the line above
+from objects_test import Page
+from spwtest import Run, balanced, check, equal, spwlab
+from stream_formats import FORMATS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3"  # has Debian's modules
+
+
+def need_module(name, package):
+    if subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True, check=False).returncode:
+        raise spwtest.Skip(f"{package} is not installed (tools/deps all)")
+
+
+@contextlib.contextmanager
+def receiving(folder, description):
+    """spinwire on spw1, with the stream's page."""
+    path = spwtest.write_file(folder, "stream.yaml", description)
+    with Run(["--port", "ethdev:net_af_packet0,iface=spw1,flow=all,framecnt=4096", "--objects", path, "--executor",
+              "inline", "--receipts", os.path.join(folder, "receipts")]) as run:
+        run.wait_ready()
+        spwlab.wait_for(lambda: run.telemetry("/spinwire/objects"), 30, "a stream")
+        yield run, Page(run.telemetry("/spinwire/objects")["0"])
+
+
+def received(run, page, folder, count):
+    """[(id, bytes, receipt)] of the complete objects in the order of their publication; there are `count` at least."""
+    spwlab.wait_for(lambda: page.published() >= count, 30, f"{count} objects")
+    found = page.objects()
+    run.end()
+    balanced(run.finish())
+    lines = documents.lines(os.path.join(folder, "receipts"))
+    return [(line["id"], found[line["id"]], line) for line in lines if line["state"] == "complete"]
+
+
+# ---- aravis ----
+
+# Of a shape of 128 x 256: the leader says the size. The camera begins some 140 frames before block ids wrap.
+WIDTH, HEIGHT, FRAMES = 200, 90, 160
+
+
+@contextlib.contextmanager
+def camera():
+    """aravis' fake camera, in a network namespace at the other end of the cable."""
+    with contextlib.ExitStack() as stack:
+        space = stack.enter_context(subprocess.Popen(["unshare", "-n", "sleep", "600"]))
+        stack.callback(space.kill)
+        inside = ["nsenter", "-t", str(space.pid), "-n"]
+        spwlab.wait_for(lambda: os.readlink(f"/proc/{space.pid}/ns/net") != os.readlink("/proc/self/ns/net"), 10,
+                        "a namespace")
+        veth_test.ip("link", "set", "spw0", "netns", str(space.pid))
+        for wrap, name, address in ((inside, "spw0", "10.9.0.1/24"), ([], "spw1", "10.9.0.2/24")):
+            subprocess.run([*wrap, "ip", "addr", "add", address, "dev", name], check=True)
+            subprocess.run([*wrap, "ip", "link", "set", name, "arp", "on", "up"], check=True)
+        fake = stack.enter_context(subprocess.Popen([*inside, "arv-fake-gv-camera-0.8", "-i", "10.9.0.1"],
+                                                    stdout=subprocess.DEVNULL))
+        stack.callback(fake.kill)
+        yield "10.9.0.1"
+
+
+def test_aravis():
+    """Frames of aravis' camera, as its own receiver beside spinwire has them."""
+    spwtest.need("arv-fake-gv-camera-0.8", "nsenter")
+    need_module("gi; gi.require_version('Aravis', '0.8')", "gir1.2-aravis-0.8")
+    veth_test.in_namespace()
+    veth_test.make_veth()
+    with spwlab.scratch() as folder, camera() as address:
+        path = os.path.join(folder, "frames")
+        with subprocess.Popen([PYTHON, os.path.join(HERE, "aravis_receiver.py"), address, str(WIDTH), str(HEIGHT),
+                               str(FRAMES), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as theirs:
+            port = theirs.stdout.readline()
+            check(port, "aravis found no camera")
+            with receiving(folder, f"format: gvsp\nset: {{ port: {port.strip()}, width: 256, height: 128, "
+                                   "payload: 1364 }\nbuffers: 256\nfill: 0xee\n") as (run, page):
+                theirs.communicate("\n", timeout=60)
+                ours = received(run, page, folder, FRAMES)
+        with open(path, "rb") as file:
+            frames = file.read()
+    size = WIDTH * HEIGHT
+    equal(len(frames), FRAMES * (8 + size), "frames that aravis received")
+    theirs = [(int.from_bytes(frames[at:at + 8], "big"), frames[at + 8:at + 8 + size])
+              for at in range(0, len(frames), 8 + size)]
+    blocks = [block for block, _ in theirs]
+    check((65535, 1) in zip(blocks, blocks[1:]), f"block ids did not wrap: {blocks}")
+    equal([block for block, _, _ in ours[:FRAMES]], blocks, "block ids")  # the camera stops some frames later
+    for (block, data, receipt), (_, image) in zip(ours, theirs):
+        equal(receipt["bytes"]["due"], size, "bytes that the leader says")
+        equal(data[:size], image, f"image {block}")
+        equal(data[size:], b"\xee" * (len(data) - size), f"fill of {block}")
+    check(len({image for _, image in theirs}) > FRAMES // 2, "images are alike")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
