@@ -5,9 +5,7 @@ receiver, GStreamer's payloader and depayloader of RFC 4175, UHD's CHDR."""
 import contextlib
 import os
 import socket
-import struct
 import subprocess
-import time
 
 import documents
 import spwtest
@@ -15,6 +13,7 @@ import veth_test  # found by the line above
 from objects_test import Page
 from spwtest import Run, balanced, check, equal, spwlab
 from stream_formats import FORMATS
+from streams import payload
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = "/usr/bin/python3"  # has Debian's modules
@@ -101,6 +100,74 @@ def test_aravis():
         equal(data[:size], image, f"image {block}")
         equal(data[size:], b"\xee" * (len(data) - size), f"fill of {block}")
     check(len({image for _, image in theirs}) > FRAMES // 2, "images are alike")
+
+
+# ---- GStreamer ----
+
+def gstreamer():
+    spwtest.need("gst-launch-1.0", "gst-inspect-1.0")
+    if subprocess.run(["gst-inspect-1.0", "--exists", "rtpvrawpay"], check=False).returncode:
+        raise spwtest.Skip("gstreamer1.0-plugins-good is not installed (tools/deps all)")
+
+
+def video_sent(form, pitch, group):
+    """10 pictures of 322 x 24 pixels that GStreamer sends and writes into a file: objects have the same bytes."""
+    gstreamer()
+    veth_test.in_namespace()
+    veth_test.make_veth()
+    veth_test.ip("addr", "add", "10.9.0.1/24", "dev", "spw0")
+    with spwlab.scratch() as folder, \
+            receiving(folder, f"format: rfc4175\nset: {{ lines: 24, pitch: {pitch}, pixels: 2, group: {group} }}\n"
+                              "buffers: 16\n") as (run, page):
+        path = os.path.join(folder, "pictures")
+        subprocess.run(["gst-launch-1.0", "-q", "videotestsrc", "pattern=ball", "num-buffers=10", "!",
+                        f"video/x-raw,format={form},width=322,height=24,framerate=50/1", "!", "tee", "name=t", "t.", "!",
+                        "queue", "!", "rtpvrawpay", "mtu=1400", "!", "udpsink", "host=10.9.0.2", "port=5004", "t.", "!",
+                        "queue", "!", "filesink", f"location={path}"], check=True, timeout=60)
+        ours = received(run, page, folder, 10)
+        with open(path, "rb") as file:
+            theirs = file.read()
+    stride = len(theirs) // (10 * 24)  # UYVP's lines are filled up to 4 bytes
+    check(pitch <= stride < pitch + 4, f"lines of {stride} bytes")
+    equal(len(ours), 10, "pictures")
+    for at, (_, data, _) in enumerate(ours):
+        lines = [theirs[(at * 24 + line) * stride:][:pitch] for line in range(24)]
+        equal(data, b"".join(lines), f"picture {at}")
+    equal(len({data for _, data, _ in ours}), 10, "different pictures")
+
+
+def test_gstreamer_sends_8_bits():
+    video_sent("UYVY", 644, 4)
+
+
+def test_gstreamer_sends_10_bits():
+    video_sent("UYVP", 805, 5)
+
+
+def test_gstreamer_receives():
+    """The pictures of streams.py, of 20 x 6 pixels, as rtpvrawdepay puts them together."""
+    gstreamer()
+    fmt = FORMATS["rfc4175"]()
+    with spwlab.scratch() as folder, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+        path = os.path.join(folder, "pictures")
+        caps = ("application/x-rtp,media=video,clock-rate=90000,encoding-name=RAW,sampling=YCbCr-4:2:2,depth=(string)10,"
+                "width=(string)20,height=(string)6,payload=96")
+        with subprocess.Popen(["gst-launch-1.0", "-q", "udpsrc", "address=127.0.0.1", f"port={port}", f"caps={caps}",
+                               "!", "rtpvrawdepay", "!", "filesink", "buffer-mode=unbuffered",
+                               f"location={path}"]) as theirs:
+            spwlab.wait_for(lambda: f":{port:04X} " in spwlab.read("/proc/net/udp"), 20, "GStreamer's socket")
+            for frame in fmt.frames(8, 3):
+                out.sendto(frame[42:], ("127.0.0.1", port))
+            spwlab.wait_for(lambda: os.path.getsize(path) >= 8 * 6 * 52, 20, "8 pictures")
+            theirs.terminate()
+        with open(path, "rb") as file:
+            pictures = file.read()
+    for n in range(8):
+        lines = [pictures[(n * 6 + line) * 52:][:50] for line in range(6)]
+        equal(b"".join(lines), payload(fmt.stream, (n + 3) * 3003, 0, 300), f"picture {n}")
 
 
 if __name__ == "__main__":
