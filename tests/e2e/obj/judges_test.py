@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that others wrote send to spinwire, and read what the scripts of kit/streams.py make: aravis' camera and
-receiver, GStreamer's payloader and depayloader of RFC 4175, UHD's CHDR."""
+receiver, GStreamer's payloader and depayloader of RFC 4175. Those of captures alone are in streams_test.py."""
 import contextlib
 import os
 import socket
@@ -121,9 +121,9 @@ def video_sent(form, pitch, group):
                               "buffers: 16\n") as (run, page):
         path = os.path.join(folder, "pictures")
         subprocess.run(["gst-launch-1.0", "-q", "videotestsrc", "pattern=ball", "num-buffers=10", "!",
-                        f"video/x-raw,format={form},width=322,height=24,framerate=50/1", "!", "tee", "name=t", "t.", "!",
-                        "queue", "!", "rtpvrawpay", "mtu=1400", "!", "udpsink", "host=10.9.0.2", "port=5004", "t.", "!",
-                        "queue", "!", "filesink", f"location={path}"], check=True, timeout=60)
+                        f"video/x-raw,format={form},width=322,height=24,framerate=50/1", "!", "tee", "name=t", "t.",
+                        "!", "queue", "!", "rtpvrawpay", "mtu=1400", "!", "udpsink", "host=10.9.0.2", "port=5004", "t.",
+                        "!", "queue", "!", "filesink", f"location={path}"], check=True, timeout=60)
         ours = received(run, page, folder, 10)
         with open(path, "rb") as file:
             theirs = file.read()
@@ -153,8 +153,8 @@ def test_gstreamer_receives():
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
         path = os.path.join(folder, "pictures")
-        caps = ("application/x-rtp,media=video,clock-rate=90000,encoding-name=RAW,sampling=YCbCr-4:2:2,depth=(string)10,"
-                "width=(string)20,height=(string)6,payload=96")
+        caps = ("application/x-rtp,media=video,clock-rate=90000,encoding-name=RAW,sampling=YCbCr-4:2:2,"
+                "depth=(string)10,width=(string)20,height=(string)6,payload=96")
         with subprocess.Popen(["gst-launch-1.0", "-q", "udpsrc", "address=127.0.0.1", f"port={port}", f"caps={caps}",
                                "!", "rtpvrawdepay", "!", "filesink", "buffer-mode=unbuffered",
                                f"location={path}"]) as theirs:

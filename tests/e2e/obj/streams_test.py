@@ -4,7 +4,8 @@
 standard finds, on good streams and on those that lost, doubled, reordered, cut, restarted and broke frames. tshark's
 dissectors judge the captures themselves.
 
-  streams_test.py OBJ_HITS plan FORMAT | bytes FORMAT | tshark FORMAT"""
+  streams_test.py OBJ_HITS plan FORMAT | bytes FORMAT | tshark FORMAT | uhd chdr"""
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import streams
 from stream_formats import FORMATS, frame_mark
 
 SKIP = 77
+HERE = os.path.dirname(os.path.abspath(__file__))
 ROUNDS = 6  # of each mutation
 
 
@@ -115,6 +117,48 @@ def tshark(_hits, name, folder):
     print(f"{name}: {len(frames)} frames are what tshark says")
 
 
+def asked(what, lines):
+    done = subprocess.run(["/usr/bin/python3", os.path.join(HERE, "uhd_chdr.py"), what], text=True, capture_output=True,
+                          input="".join(json.dumps(line) + "\n" for line in lines), timeout=60, check=False)
+    if "No module named 'uhd'" in done.stderr:
+        print("python3-uhd is not installed (tools/deps all)")
+        sys.exit(SKIP)
+    assert not done.returncode, done.stderr
+    return [documents.foreign(line) for line in done.stdout.splitlines()]
+
+
+def uhd(hits, name, folder):
+    """UHD reads our packets field by field, and the description finds the payload of those that UHD makes."""
+    frames = list(FORMATS[name]().frames(3, 3))
+    for n, fields in enumerate(asked("read", [{"packet": frame[42:].hex(), "width": 64} for frame in frames])):
+        stamped, words, tick = n % 7 != 6, n % 3, 3 * 256 + 100 + n * 32
+        want = {"vc": 0, "eob": n % 8 == 7, "eov": 0, "num_mdata": words, "seq_num": n, "dst_epid": 5,
+                "length": 8 + 8 * stamped + 8 * words + 128, "type": "DATA_WITH_TS" if stamped else "DATA_NO_TS",
+                "timestamp": tick if stamped else None, "metadata": [0] * words}
+        assert fields.pop("payload") == streams.payload(1, 0, n * 128, 128).hex(), f"payload {n}"
+        assert fields == want, f"packet {n}: UHD reads {fields}, sent as {want}"
+    for bits, order in ((64, "little"), (64, "big"), (128, "little"), (256, "little"), (512, "big")):
+        uhd_makes(hits, folder, bits, order)
+
+
+def uhd_makes(hits, folder, bits, order):
+    lines = [{"vc": n, "eob": n == 7, "seq_num": 500 + n, "dst_epid": 9, "width": bits, "order": order,
+              "timestamp": 5000 + n * 32, "metadata": [n] * (n % 3 * bits // 64), "type": "DATA_WITH_TS",
+              "payload": streams.payload(2, 0, n * 128, 128).hex()} for n in range(8)]
+    fmt = FORMATS["chdr"]()
+    fmt.settings = {**fmt.settings, "width": bits // 8, "pad": max(0, bits // 8 - 16)}
+    if order == "big":
+        with open(os.path.join(HERE, "../../../share/streams/chdr.yaml"), encoding="utf-8") as file:
+            header = file.read().partition("header:")[2].partition("only:")[0]
+        fmt.extra = f"header:{header.replace('little', 'big')}"
+    frames = [streams.udp(bytes.fromhex(line["packet"]), 49153) for line in asked("make", lines)]
+    _, got = plan_of(hits, fmt, frames, folder)
+    for n, (miss, key, _, end, pieces) in enumerate(got):
+        (pos, skip, count), = pieces
+        assert (miss, key, pos, end) == (None, 5000 // 256, n * 128, n == 7), f"{bits} {order} {n}: {got[n]}"
+        assert frames[n][skip:skip + count].hex() == lines[n]["payload"], f"{bits} {order} {n}: {got[n]}"
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        {"plan": plan, "bytes": whole, "tshark": tshark}[sys.argv[2]](sys.argv[1], sys.argv[3], scratch)
+        {"plan": plan, "bytes": whole, "tshark": tshark, "uhd": uhd}[sys.argv[2]](sys.argv[1], sys.argv[3], scratch)
