@@ -486,11 +486,27 @@ static int segments_emit(struct emit *e)
 	return rc;
 }
 
+/* A length that is one number: that of all frames. */
+static int bytes_check(const struct desc_build *b)
+{
+	const uint64_t max = b->desc->plan.under == SPW_OBJ_UNDER_message ? UINT32_MAX : 0xffff;
+	const struct desc_term *term = &b->bytes.term[0];
+
+	if (b->bytes.cnt != 1 || term->reg != PLAN_REG_ONE || spw_in_range(term->times, 1, max))
+		return 0;
+	return desc_fail(&b->bytes.at,
+			 spw_err(EINVAL, "no frame has %llu bytes of payload; 1 .. %llu",
+				 (unsigned long long)term->times, (unsigned long long)max));
+}
+
 static int payload_emit(struct emit *e)
 {
 	struct desc_build *b = e->b;
 	struct spw_obj_step *step;
+	int rc = bytes_check(b);
 
+	if (rc)
+		return rc;
 	if (!b->place.cnt == !b->segments.most || (b->segments.most && b->bytes.cnt))
 		return desc_fail(&b->at, spw_err(EINVAL, "either place, with bytes or without, or "
 							 "segments say where payload belongs"));

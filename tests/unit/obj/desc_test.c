@@ -179,6 +179,11 @@ static const struct {
 	/* the payload */
 	{"wrap: 3\n", "f.yaml:1:7: a power of 2"},
 	{HEADER NUMBER SHAPE, "f.yaml:1:1: either place, with bytes or without, or segments"},
+	{HEADER NUMBER "bytes: 0\nplace: 0\n" SHAPE,
+	 "f.yaml:5:8: no frame has 0 bytes of payload; 1 .. 65535"},
+	{"format: counter\nset: { payload: 65536 }\n",
+	 "counter:15:8: no frame has 65536 bytes of payload; 1 .. 65535"},
+	{"format: counter\nset: { payload: 0 }\n", "times or over 0"},
 	{HEADER NUMBER "bytes: 10\nplace: part * 9\n" SHAPE,
 	 "f.yaml:6:8: places 9 bytes apart overlap: bytes is 10"},
 	{HEADER NUMBER "bytes: 10\nplace: part * 11\n" SHAPE,
