@@ -101,7 +101,8 @@ static int source_input_open(struct input *in, const char *name)
 /* With two readings of the counters, so it takes SAMPLE_MS longer. */
 int doctor_live(struct spw_plat **plat_out)
 {
-	return spw_plat_read(&(struct spw_plat_from){.sample_ms = SAMPLE_MS}, plat_out);
+	return spw_plat_read(&(struct spw_plat_from){.sample_ms = SAMPLE_MS, .nccl = true},
+			     plat_out);
 }
 
 static int source_inputs_load(struct input *in, const char *const *name, uint32_t cnt,

@@ -231,6 +231,41 @@ PLAT_FINDING(MEASURED_GPU, WARN, "measured-gpu",
 PLAT_FINDING(GPU_BROKEN, ERROR, "gpu-broken", "%.200s",
 	     "nvidia-smi; dmesg | grep -i nvrm: driver and library must be of one version");
 
+/* ---- NCCL (nccl.c) ---- */
+
+PLAT_FINDING(NCCL_HANG_OLD_GCC, ERROR, "nccl-hang-version",
+	     "%s %.120s: NCCL %s for aarch64, compiled by GCC %" PRId64
+	     ": its proxy can lose operations, and then a collective waits for ever",
+	     "pip install 'nvidia-nccl-cu13>=2.29.3' (2.28.7 and older are free of it too), and "
+	     "look again: the file that is loaded counts, not NCCL_VERSION of an image");
+PLAT_FINDING(
+	NCCL_HANG_VERSION, WARN, "nccl-hang-version",
+	"%s %.120s: NCCL %s for aarch64, of which some builds hang: the proxy loses operations",
+	"pip install 'nvidia-nccl-cu13>=2.29.3' (2.28.7 and older are free of it too), and "
+	"look again: the file that is loaded counts, not NCCL_VERSION of an image");
+PLAT_FINDING(NCCL_DIFFER_FILE, WARN, "nccl-differ",
+	     "process %s has NCCL %s of build %.12s, and process %s of the same parent %s of %.12s",
+	     "readlink /proc/%s/exe; grep libnccl /proc/%s/maps: one environment for all ranks");
+PLAT_FINDING(NCCL_DIFFER_VARIABLE, WARN, "nccl-differ",
+	     "process %s has %.60s, and process %s of the same parent %.60s",
+	     "tr '\\0' '\\n' < /proc/%s/environ | grep ^NCCL_: ranks that set it differently may "
+	     "choose different algorithms, and wait for each other");
+PLAT_FINDING(NCCL_DIFFER_TWICE, WARN, "nccl-differ",
+	     "process %s has %" PRId64 " different files of NCCL mapped",
+	     "grep libnccl /proc/%s/maps: keep one (pip list | grep nccl; LD_LIBRARY_PATH): each "
+	     "has communicators and threads of its own");
+PLAT_FINDING(
+	NCCL_CONF_INLINE, WARN, "nccl-conf",
+	"%s NCCL_IB_USE_INLINE=1 with NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS=1, with which "
+	"messages of a few bytes were reported to hang",
+	"unset NCCL_IB_USE_INLINE; grep -n NCCL_IB_USE_INLINE ~/.nccl.conf /etc/nccl.conf (and "
+	"$NCCL_CONF_FILE): remove the line");
+PLAT_FINDING(NCCL_CONF_GID, WARN, "nccl-conf",
+	     "%s NCCL_IB_GID_INDEX=%" PRId64 " by a file, for every job: GIDs move when an address "
+	     "or a link does",
+	     "grep -n NCCL_IB_GID_INDEX ~/.nccl.conf /etc/nccl.conf (and $NCCL_CONF_FILE): remove "
+	     "the line; it is found by itself since NCCL 2.21");
+
 /* ---- what was measured (../pairs.c) ---- */
 
 PLAT_FINDING(MEASURED_INSIDE, WARN, "measured-inside",

@@ -38,6 +38,8 @@ static void plat_probe(const struct spw_plat_from *from, struct plat_tree *tree)
 
 	if (live)
 		plat_probe_process(tree);
+	if (live && from->nccl)
+		plat_probe_nccl(tree);
 	if (live && !from->skip_hwloc)
 		plat_probe_hwloc(tree);
 	if (cuda[0])
@@ -79,6 +81,7 @@ static int plat_all_read(struct plat_read *r, const struct spw_plat_from *from)
 	if (from->sample_ms || !plat_tree_is_live(r->tree))
 		plat_counts_read(r, false);
 	plat_gpus_read(r);
+	plat_nccl_read(r);
 	plat_sample_again(r, from->sample_ms);
 	plat_cores_judge(r->plat);
 	plat_host_judge(r->plat);
@@ -86,6 +89,7 @@ static int plat_all_read(struct plat_read *r, const struct spw_plat_from *from)
 	plat_rdma_judge(r->plat);
 	plat_counts_judge(r->plat);
 	plat_gpus_judge(r->plat);
+	plat_nccl_judge(r->plat);
 	plat_pairs_read(r);
 	plat_pairs_judge(r->plat);
 	return 0;

@@ -80,6 +80,9 @@ void plat_probe_stats(struct plat_tree *tree, const char *netdev);
  * variables that matter, and uname of arch. */
 void plat_probe_process(struct plat_tree *tree);
 
+/* nccl/...: processes that have loaded NCCL. */
+void plat_probe_nccl(struct plat_tree *tree);
+
 /* access/dev/infiniband/NAME: whether this process may open it. */
 void plat_probe_access(struct plat_tree *tree, const char *path);
 
@@ -105,6 +108,7 @@ void plat_nodes_read(struct plat_read *r);
 void plat_host_read(struct plat_read *r);
 void plat_nics_read(struct plat_read *r);
 void plat_gpus_read(struct plat_read *r);
+void plat_nccl_read(struct plat_read *r);
 
 /* The parts of one function (nics.c): its PCIe function and its network interface, each in the
  * folder dir, and its RDMA port. */
@@ -136,6 +140,7 @@ void plat_rdma_judge(struct spw_plat *plat);
 void plat_counts_judge(struct spw_plat *plat);
 void plat_pairs_judge(struct spw_plat *plat);
 void plat_gpus_judge(struct spw_plat *plat);
+void plat_nccl_judge(struct spw_plat *plat);
 void plat_load_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu);
 
 #endif

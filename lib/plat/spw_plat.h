@@ -31,6 +31,7 @@ extern "C" {
 #define SPW_PLAT_COUNT_MAX   40u
 #define SPW_PLAT_NAME_MAX    48u
 #define SPW_PLAT_PAIR_MAX    40u
+#define SPW_PLAT_NCCL_MAX    16u
 
 struct json_t; /* jansson's json_t */
 
@@ -46,6 +47,9 @@ struct spw_plat_from {
 	/* hwloc is not asked, which takes longer than all the rest: of cores, caches and places of
 	 * PCI functions only what sysfs says is known. spw_plat_pick wants more than that. */
 	bool skip_hwloc;
+	/* Processes of the running machine that have loaded NCCL are looked at as well: those of
+	 * this user, or as root all. */
+	bool nccl;
 	/* Counters are read, and again this long after the first time; 0: not at all, since only
 	 * how they move says something. Of a recorded machine: as they were recorded. */
 	uint32_t sample_ms;
@@ -238,6 +242,20 @@ struct spw_plat_pair {
 /* Whether the packets of a pair crossed a cable, by the counters of the physical port. */
 enum spw_plat_wire { SPW_PLAT_WIRE_UNVERIFIED, SPW_PLAT_WIRE_CABLE, SPW_PLAT_WIRE_INSIDE };
 
+/* A process that has loaded NCCL. NULL: unknown, or none. */
+struct spw_plat_nccl {
+	char id[16];         /* "4711"; "self": a program that is started as this one was */
+	int64_t parent;      /* process id; 0 unknown */
+	int64_t library_cnt; /* different files of NCCL that it has mapped; 0 unknown */
+	int64_t gcc;         /* major number of the oldest GCC that compiled the first; 0 unknown */
+	const char *path;    /* of the first */
+	const char *version; /* "2.28.9" */
+	const char *build_id; /* hexadecimal */
+	const char *env;      /* "NCCL_DEBUG=INFO", one a line */
+	const char *conf;     /* the files of settings that it reads, one a line */
+	const char *set;      /* what they set, as env; of two lines for one name the first holds */
+};
+
 /* ERROR: RDMA or spinwire cannot run like this. WARN: it runs worse than it could. NOTE: a setting
  * that a measurement may or may not prove to matter. */
 enum spw_plat_severity { SPW_PLAT_NOTE, SPW_PLAT_WARN, SPW_PLAT_ERROR };
@@ -292,7 +310,9 @@ struct spw_plat {
 	uint32_t uid;
 	int32_t nccl_gid, ucx_gid; /* NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX; -1 not set */
 	char set_name[256];        /* names that netplan files set, separated by spaces */
-	uint32_t sample_ms;        /* between the two readings of counters; 0: one only */
+	struct spw_plat_nccl nccl[SPW_PLAT_NCCL_MAX]; /* by process id; texts are the tree's */
+	uint32_t nccl_cnt;
+	uint32_t sample_ms; /* between the two readings of counters; 0: one only */
 	struct spw_plat_pair pair[SPW_PLAT_PAIR_MAX]; /* what was measured */
 	uint32_t pair_cnt;
 	struct spw_plat_finding finding[SPW_PLAT_FINDING_MAX];

@@ -117,6 +117,7 @@ COMPLAINTS = {
     "AER": ["nic-aer"], "GPU slow": ["gpu-throttled", "measured-gpu"],
     "container without device or capability": ["container-no-device", "cap-net-raw"],
     "renamed by netplan": ["nic-renamed"], "cable pulled": ["nic-gone"], "InfiniBand mode": ["link-infiniband"],
+    "NCCL hangs": ["nccl-hang-version", "nccl-differ", "nccl-conf"],
     "RoCE LAG": ["nic-lag"], "did it cross the wire": ["measured-inside", "measured-no-answer"],
 }
 
