@@ -72,7 +72,9 @@ SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 	N(throttled_us, "time that its control group's CPU quota has stopped it")    \
 	N(tracer, "the process that traces it; 0 none")                              \
 	T(nccl, 160, "path of libnccl that it has mapped")                           \
-	T(build, 44, "build id of that file")
+	T(build, 44, "build id of that file")                                        \
+	N(cuda, "1: it has CUDA's driver library mapped; 0: it uses no GPU")         \
+	N(profiler, "1: NCCL calls the profiler tables; 0: its page has no communicator")
 
 /* Their threads. */
 #define SPW_HANG_THREAD_LIST(N, T)                                              \
@@ -87,7 +89,8 @@ SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 	N(wait_ns, "time runnable and not on a CPU")                            \
 	N(cpu, "where it ran last")                                             \
 	T(wchan, 48, "where in the kernel it waits")                            \
-	T(rival, 64, "what else runs on that CPU: \"name (pid N)\"")
+	T(rival, 64, "what else runs on that CPU: \"name (pid N)\"")            \
+	T(frame, 64, "functions of NCCL on its stack, if stacks were asked for")
 
 /* Communicators, by the live page (NCCL's profiler calls). */
 #define SPW_HANG_COMM_LIST(N, T)                                                \
@@ -228,6 +231,9 @@ SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 	T(remote, 56, "key")     \
 	T(state, 12, "SYN_SENT")
 
+/* Addresses of the host. */
+#define SPW_HANG_ADDR_LIST(N, T) T(addr, 56, "key: as a number, without the port")
+
 /* Every table: its list, its rows' struct, what it is called. */
 #define SPW_HANG_TABLE_LIST(X, P)     \
 	X(P, proc, SPW_HANG_PROC)     \
@@ -240,7 +246,8 @@ SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 	X(P, gpu, SPW_HANG_GPU)       \
 	X(P, op, SPW_HANG_OP)         \
 	X(P, ras, SPW_HANG_RAS)       \
-	X(P, dial, SPW_HANG_DIAL)
+	X(P, dial, SPW_HANG_DIAL)     \
+	X(P, addr, SPW_HANG_ADDR)
 
 #define SPW_HANG_NUM(name, ...)         struct spw_hang_num name;
 #define SPW_HANG_TEXT(name, bytes, ...) char name[bytes];
@@ -307,6 +314,99 @@ struct spw_hang_where {
  * Errors: -ENOMEM; -EINVAL where->root is no folder.
  */
 int spw_hang_read(const struct spw_hang_where *where, struct spw_hang_snap *snap_out);
+
+/* ---- a case ---- */
+
+struct spw_hang_host {
+	char name[SPW_HANG_HOST_NAME];
+	char silent[64]; /* why nothing came from it; "": it answered */
+	struct spw_hang_snap snap[SPW_HANG_SNAP_CNT];
+};
+
+/* All that an answer rests on. */
+struct spw_hang_case {
+	uint32_t host_cnt;
+	struct spw_hang_host host[SPW_HANG_HOST_MAX];
+};
+
+/* Purpose: frees all snapshots; the case is empty. Thread: control. */
+void spw_hang_case_free(struct spw_hang_case *c);
+
+/* Purpose: the case as "spinwire.hangcase/1".
+ * Returns: a new reference; NULL: no memory. Thread: control.
+ */
+struct json_t *spw_hang_case_json(const struct spw_hang_case *c);
+
+/* Purpose: adds the hosts of such a document. Columns that it does not know are passed over, what
+ *   has the wrong type or is out of range is unknown.
+ * Thread: control.
+ * Errors: -EPROTO not such a document; -E2BIG more than SPW_HANG_HOST_MAX hosts; -ENOMEM. Hosts
+ *   that were added stay.
+ */
+int spw_hang_case_read(const struct json_t *doc, struct spw_hang_case *c);
+
+/* ---- the answer ---- */
+
+#define SPW_HANG_LAYER_LIST(X, P)                                                      \
+	X(P, process, "the process: it has ended, or a signal or a tracer stopped it") \
+	X(P, quota, "its control group: frozen, or out of CPU time")                   \
+	X(P, kernel, "the kernel: a thread waits in it")                               \
+	X(P, scheduler, "the scheduler: a thread is runnable and gets no CPU")         \
+	X(P, nccl, "NCCL itself")                                                      \
+	X(P, gpu, "its GPU: a kernel, stream or event before NCCL's kernel")           \
+	X(P, program, "the program: ranks call different things, or one has not come") \
+	X(P, loss, "the network: packets are lost")                                    \
+	X(P, link, "the network: a link is down or slow")                              \
+	X(P, qp, "the network: a queue pair is in error")                              \
+	X(P, bootstrap, "the start: a connection is not made")
+enum spw_hang_layer { SPW_ENUM(SPW_HANG_LAYER) };
+
+#define SPW_HANG_OUTCOME_LIST(X, P)                   \
+	X(P, moves, "no rank stands still")           \
+	X(P, culprit, "a rank and a layer are named") \
+	X(P, unknown, "the evidence does not suffice")
+enum spw_hang_outcome { SPW_ENUM(SPW_HANG_OUTCOME) };
+
+#define SPW_HANG_VERDICT_MAX 4u
+
+/* One place that the others wait for. Texts are of one line, and shown already. */
+struct spw_hang_verdict {
+	const char *rule; /* its name; "": what holds the others up here is not known */
+	bool explained;   /* rule and layer are known */
+	enum spw_hang_layer layer;
+	char host[SPW_HANG_HOST_NAME], program[32];
+	int64_t pid;               /* on its host; -1: it has none any more */
+	int64_t rank;              /* -1: not known */
+	struct spw_hang_num since; /* ns */
+	char what[160], evidence[320];
+	const char *sure, *todo; /* what would make it sure; what to do */
+};
+
+struct spw_hang_answer {
+	enum spw_hang_outcome outcome;
+	bool moves; /* of a culprit: it only slows the others down */
+	/* culprit: who; all of one layer. unknown: who may be, as far as known. */
+	struct spw_hang_verdict verdict[SPW_HANG_VERDICT_MAX];
+	uint32_t verdict_cnt;
+	uint32_t rank_cnt, wait_cnt; /* ranks found; those that wait */
+	char missing[320];           /* unknown: why, and what would help */
+};
+
+/* Purpose: the answer. Pure: nothing but the case is read; the same case gives the same answer.
+ * Shape: answer_out need not be zeroed.
+ * Thread: any.
+ */
+void spw_hang_judge(const struct spw_hang_case *c, struct spw_hang_answer *answer_out);
+
+/* Purpose: the answer as "spinwire.hang/1" (share/schema/hang.json).
+ * Returns: a new reference; NULL: no memory. Thread: control.
+ */
+struct json_t *spw_hang_answer_json(const struct spw_hang_answer *answer);
+
+/* Purpose: the words of a layer and an outcome. Thread: any; pure. */
+const char *spw_hang_layer_name(enum spw_hang_layer layer);
+const char *spw_hang_layer_text(enum spw_hang_layer layer);
+const char *spw_hang_outcome_name(enum spw_hang_outcome outcome);
 
 #ifdef __cplusplus
 }
