@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One snapshot of this host: every collector in turn, gentle first, so that what a later one
+ * disturbs does not change what an earlier one has read.
+ *
+ *   reads      processes ─ pages ─ threads ─ ports ─ queue pairs ─ GPUs ─ TCP, addresses
+ *   asks       flight recorder (a thread of the job answers), in the last snapshot only
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/spw_err.h"
+#include "base/spw_monotonic.h"
+#include "hang/read_impl.h"
+#include "time/spw_time.h"
+
+static int64_t read_clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Of a recorded machine the moment that it recorded; without one no age is known. */
+static void read_now(struct hang_read *r)
+{
+	unsigned long long tsc = 0;
+	long long real = 0;
+	char text[64];
+
+	if (hang_is_live(r)) {
+		tsc = spw_tsc_now();
+		real = read_clock_ns(CLOCK_REALTIME);
+	} else if (hang_line(r, text, sizeof(text), "now")) {
+		sscanf(text, "%llu %lld", &tsc, &real);
+	}
+	r->now_tsc = tsc;
+	r->now_real_ns = real;
+}
+
+int spw_hang_read(const struct spw_hang_where *where, struct spw_hang_snap *snap_out)
+{
+	struct hang_read r = {.where = where, .snap = snap_out};
+	struct stat st;
+	int rc;
+
+	if (where->root[0] && (stat(where->root, &st) < 0 || !S_ISDIR(st.st_mode)))
+		return spw_err(EINVAL, "%s: is no folder with a recorded host", where->root);
+	snap_out->at_ns = (int64_t)spw_monotonic_ns();
+	rc = hang_procs_read(&r);
+	if (rc < 0)
+		return spw_err(-rc, "no memory for the facts of this host");
+	read_now(&r);
+	hang_pages_read(&r);
+	hang_threads_read(&r);
+	hang_ports_read(&r);
+	snprintf(snap_out->why[SPW_HANG_SOURCE_ras], sizeof(snap_out->why[0]), "it is not asked");
+	snap_out->taken = true;
+	return 0;
+}

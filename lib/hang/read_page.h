@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A live page as rows.
+ */
+#ifndef HANG_READ_PAGE_H
+#define HANG_READ_PAGE_H
+
+#include "hang/read_impl.h"
+#include "hang/spw_hang_page.h"
+
+/* Whose page it is, and when it is read. */
+struct hang_page_view {
+	int64_t pid;      /* as this host's /proc has it */
+	uint64_t now_tsc; /* 0: not known */
+	uint64_t tsc_hz;
+};
+
+/* Purpose: adds the rows of a page, which may hold anything.
+ * Returns: how many communicators it has. Thread: control.
+ */
+uint32_t hang_page_rows(const struct spw_hang_page *page, const struct hang_page_view *v,
+			struct spw_hang_snap *snap);
+
+#endif
