@@ -20,8 +20,8 @@
  *
  * An entry has one writer at a time. Its first 64 bytes are words of their own, each stored alone
  * and in no order. All behind them changes as a whole, under `mark`: odd while it is written. A
- * connection's view is taken every SPW_HANG_VIEW_US at most, in one of NCCL's calls: `calls`,
- * `begun` and `ended` are exact, and show by how much the view is older.
+ * connection's view is taken every SPW_HANG_VIEW_US at most, in one of NCCL's calls: `begun` and
+ * `ended` are exact, and show what the view has missed.
  *
  * A reader trusts nothing: texts may have no end, counts may be out of range. All sizes and offsets
  * are part of SPW_HANG_PAGE_VERSION.
@@ -80,10 +80,11 @@ SPW_ASSERT_OFFSET(struct spw_hang_rail, device, 56);
 
 /* Requests are counted from isend or irecv until NCCL's test has reported their end. */
 struct spw_hang_conn_view {
-	uint32_t state;     /* enum spw_hang_conn_state */
-	uint32_t is_send;   /* 0: this side receives */
-	uint32_t tid;       /* of the thread that transfers; 0: it has not begun */
-	int32_t error;      /* 0, or -errno since when every call fails */
+	uint32_t state;   /* enum spw_hang_conn_state */
+	uint32_t is_send; /* 0: this side receives */
+	uint32_t tid;     /* of the thread that transfers; until it is made, of the one that waits;
+			   * 0: it has not begun to transfer */
+	int32_t error;    /* 0, or -errno since when every call fails */
 	uint64_t comm_hash; /* of its communicator, alike on all ranks; 0: NCCL before 2.28 */
 	uint64_t pair;      /* alike at both ends of a connection, and nowhere else; 0: not known */
 	uint64_t state_tsc; /* since when it is in that state */
@@ -102,7 +103,7 @@ struct spw_hang_conn_view {
 	uint32_t received;  /* done; NCCL has not asked yet */
 	uint32_t flushing;  /* reads that push bytes to a GPU */
 	uint32_t rail_cnt;  /* 0 .. SPW_HANG_RAIL_MAX */
-	char peer[72];      /* "192.0.2.2:7000", then why it failed; "" while it listens */
+	char peer[72];      /* "192.0.2.2:7000", then why it failed; while it listens, where */
 };
 SPW_ASSERT_SIZE(struct spw_hang_conn_view, 192);
 SPW_ASSERT_OFFSET(struct spw_hang_conn_view, taken_tsc, 40);
@@ -111,11 +112,12 @@ SPW_ASSERT_OFFSET(struct spw_hang_conn_view, peer, 120);
 
 struct spw_hang_conn {
 	uint64_t mark;
-	uint64_t calls;      /* of test: NCCL polls this connection */
+	uint64_t calls;      /* of test, stored once in 64: NCCL polls it; until it is made, all of
+			      * connect or accept */
 	uint64_t begun;      /* requests */
 	uint64_t ended;      /* requests; begun - ended are under way */
 	uint64_t ended_tsc;  /* when the last request that ended was complete */
-	uint64_t called_tsc; /* of the last of every 64 calls */
+	uint64_t called_tsc; /* when `calls` was stored last */
 	uint64_t reserved[2];
 	struct spw_hang_conn_view view;
 	struct spw_hang_rail rail[SPW_HANG_RAIL_MAX];

@@ -18,7 +18,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "ncclnet/ncclnet.h"
+#include "ncclnet/live.h"
 #include "ncclnet/report.h"
 
 _Static_assert(SPW_XFER_HANDLE_BYTES <= NCCL_HANDLE_BYTES, "a handle fits NCCL's");
@@ -54,6 +54,9 @@ int nnet_listen(struct nnet_ctx *ctx, int dev, void *handle_out, void **listen_o
 	l->ctx = ctx;
 	pthread_mutex_lock(&ctx->lock);
 	rc = spw_xfer_listen(ctx->x, &handle, &l->listener);
+	if (!rc)
+		l->live = nnet_live_wait(ctx, SPW_HANG_CONN_LISTENING,
+					 spw_xfer_listener_text(l->listener));
 	pthread_mutex_unlock(&ctx->lock);
 	if (rc) {
 		free(l);
@@ -79,6 +82,7 @@ int nnet_close_listen(void *listen)
 	ctx = l->ctx;
 	pthread_mutex_lock(&ctx->lock);
 	spw_xfer_listener_close(l->listener);
+	nnet_live_end(ctx, l->live);
 	pthread_mutex_unlock(&ctx->lock);
 	free(l);
 	nnet_ctx_put(ctx);
@@ -98,12 +102,14 @@ static void say_rails(const struct nnet_comm *comm)
 				 spw_xfer_conn_text(comm->conn), i, s.device, s.why);
 }
 
-/* Under the lock. */
-static struct nnet_comm *comm_make(struct nnet_ctx *ctx, struct spw_xfer_conn *conn, bool is_send)
+/* entry: that of what NCCL has waited for. Under the lock. */
+static struct nnet_comm *comm_make(struct nnet_ctx *ctx, struct spw_xfer_conn *conn, bool is_send,
+				   struct spw_hang_conn *entry)
 {
 	struct nnet_comm *comm = calloc(1, sizeof(*comm));
 
 	if (!comm) {
+		nnet_live_end(ctx, entry);
 		spw_xfer_conn_close(conn);
 		return NULL;
 	}
@@ -117,6 +123,7 @@ static struct nnet_comm *comm_make(struct nnet_ctx *ctx, struct spw_xfer_conn *c
 	comm->next = ctx->comms;
 	ctx->comms = comm;
 	nnet_report_conn(comm);
+	nnet_live_ready(comm, entry);
 	say_rails(comm);
 	return comm;
 }
@@ -124,13 +131,20 @@ static struct nnet_comm *comm_make(struct nnet_ctx *ctx, struct spw_xfer_conn *c
 /* Broken off by memory.c, it is a remote error: NCCL has given up its requests before. */
 int nnet_comm_check(struct nnet_comm *comm)
 {
-	return comm->conn ? nnet_result(spw_xfer_conn_error(comm->conn)) : NCCL_REMOTE_ERROR;
+	const int rc = comm->conn ? nnet_result(spw_xfer_conn_error(comm->conn))
+				  : NCCL_REMOTE_ERROR;
+
+	if (spw_unlikely(rc))
+		nnet_live_view(comm);
+	return rc;
 }
 
 /* The struct stays, because NCCL still has it and closes it later. */
 void nnet_comm_break(struct nnet_comm *comm)
 {
 	nnet_report_conn_end(comm);
+	nnet_live_end(comm->ctx, comm->live);
+	comm->live = NULL;
 	spw_xfer_conn_close(comm->conn);
 	comm->conn = NULL;
 }
@@ -171,6 +185,7 @@ static struct nnet_pending *pending_of(struct nnet_ctx *ctx, const void *handle)
 	if (!p)
 		return NULL;
 	memcpy(&p->handle, handle, sizeof(p->handle));
+	p->live = nnet_live_wait(ctx, SPW_HANG_CONN_CONNECTING, "");
 	p->next = ctx->pending;
 	ctx->pending = p;
 	return p;
@@ -191,19 +206,25 @@ static void pending_free(struct nnet_ctx *ctx, struct nnet_pending *p)
 static int comm_connect_turn(struct nnet_ctx *ctx, const void *handle, struct nnet_comm **comm_out)
 {
 	struct nnet_pending *p = pending_of(ctx, handle);
+	struct spw_hang_conn *entry;
 	struct spw_xfer_conn *conn;
 	int rc;
 
 	if (!p)
 		return NCCL_SYSTEM_ERROR;
 	rc = spw_xfer_connect(ctx->x, &p->handle, &p->conn);
-	if (rc == -EAGAIN)
+	if (rc == -EAGAIN) {
+		nnet_live_asked(p->live, spw_xfer_conn_text(p->conn));
 		return NCCL_SUCCESS;
+	}
 	conn = p->conn;
+	entry = p->live;
 	pending_free(ctx, p);
-	if (rc)
+	if (rc) {
+		nnet_live_end(ctx, entry);
 		return nnet_fail(rc, "connect");
-	*comm_out = comm_make(ctx, conn, true);
+	}
+	*comm_out = comm_make(ctx, conn, true, entry);
 	return *comm_out ? NCCL_SUCCESS : NCCL_SYSTEM_ERROR;
 }
 
@@ -240,8 +261,12 @@ int nnet_accept(void *listen, void **recv_out, void **offload)
 		return NCCL_INVALID_USAGE;
 	pthread_mutex_lock(&l->ctx->lock);
 	rc = spw_xfer_accept(l->listener, &conn);
-	if (!rc)
-		comm = comm_make(l->ctx, conn, false);
+	if (!rc) {
+		comm = comm_make(l->ctx, conn, false, l->live);
+		l->live = NULL;
+	} else if (rc == -EAGAIN) {
+		nnet_live_asked(l->live, spw_xfer_listener_text(l->listener));
+	}
 	pthread_mutex_unlock(&l->ctx->lock);
 	if (rc == -EAGAIN)
 		return NCCL_SUCCESS;

@@ -22,7 +22,7 @@
 #include "base/spw_err.h"
 #include "base/spw_fork.h"
 #include "base/spw_log.h"
-#include "ncclnet/ncclnet.h"
+#include "ncclnet/live.h"
 #include "ncclnet/report.h"
 #include "plat/spw_plat.h"
 
@@ -40,10 +40,8 @@ static struct {
 
 /* A child has neither the parent's device files nor its registered memory as the NIC sees it. The
  * lock is not taken: a thread of the parent may have held it. */
-bool nnet_is_forked(void)
+bool nnet_forked_refuse(void)
 {
-	if (spw_likely(!spw_fork_cnt)) /* since the first init of this process */
-		return false;
 	if (!process.said_forked)
 		spw_warn("this process was forked after NCCL had started, and cannot use its "
 			 "connections: start it before, or by fork and exec (Python: "
@@ -222,6 +220,8 @@ static int context_make(uint64_t comm_id, const struct nccl_config *config,
 	context_probe(ctx->x, &process.device);
 	process.have_device = true;
 	ctx->report = nnet_report_open(ctx);
+	ctx->live = nnet_live_open();
+	nnet_live_net(ctx, 1);
 	ctx->next = process.contexts;
 	process.contexts = ctx;
 	*ctx_out = ctx;
@@ -304,8 +304,11 @@ static void context_end(struct nnet_ctx *ctx)
 		struct nnet_pending *p = ctx->pending;
 
 		ctx->pending = p->next;
+		nnet_live_end(ctx, p->live);
 		free(p);
 	}
+	nnet_live_net(ctx, -1);
+	nnet_live_close(ctx->live);
 	spw_xfer_close(ctx->x); /* connections that were not finished end here */
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);

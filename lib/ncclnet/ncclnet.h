@@ -7,7 +7,7 @@
  *   context.c   one endpoint of lib/xfer per communicator, and the device that NCCL sees
  *   comm.c      listen, connect, accept, close          memory.c   registrations
  *   request.c   isend, irecv, iflush, test              log.c      lines to NCCL's logger
- *   report.c, report_json.c   NCCL_SPINWIRE_REPORT
+ *   report.c, report_json.c   NCCL_SPINWIRE_REPORT      live.c   NCCL_SPINWIRE_LIVE
  *
  * One device. NCCL sees a single device, which stands for all rails: a connection spreads each
  * message over them itself, so neither both halves of a port nor a second cable need a variable.
@@ -27,6 +27,7 @@
 
 #include <pthread.h>
 
+#include "base/spw_fork.h"
 #include "ncclnet/nccl_abi.h"
 #include "xfer/spw_xfer.h"
 
@@ -40,6 +41,8 @@
 struct nnet_comm;
 struct nnet_report; /* report.h */
 struct nnet_peer;
+struct spw_hang_conn; /* live.h */
+struct spw_hang_page;
 
 /* A registration, shared by all that lie within it. */
 struct nnet_mr {
@@ -57,6 +60,7 @@ struct nnet_pending {
 	struct nnet_pending *next;
 	struct spw_xfer_handle handle;
 	struct spw_xfer_conn *conn;
+	struct spw_hang_conn *live; /* NULL: not on the live page */
 };
 
 struct nnet_ctx {
@@ -68,12 +72,14 @@ struct nnet_ctx {
 	uint32_t user_cnt; /* NCCL itself, listeners, connections, registrations; context.c */
 	uint64_t comm_id;
 	struct nnet_report *report; /* NULL: none */
+	struct spw_hang_page *live; /* NULL: none */
 	struct nnet_ctx *next;      /* of the process */
 };
 
 struct nnet_listen {
 	struct nnet_ctx *ctx;
 	struct spw_xfer_listener *listener;
+	struct spw_hang_conn *live; /* NULL: none, or the connection's that was accepted */
 };
 
 struct nnet_req {
@@ -83,13 +89,13 @@ struct nnet_req {
 	uint32_t part_cnt;  /* lengths that test reports */
 	uint32_t x_cnt;     /* 1; of a flush the parts that were started */
 	uint32_t flush_cnt; /* parts of a flush; 0: it is none */
-	struct {
-		void *addr;
-		uint64_t bytes;
-	} flush[NNET_PART_MAX];
 	struct spw_xfer_req *x[NNET_PART_MAX];
 	struct nnet_mr *mr[NNET_PART_MAX];
 	uint64_t away_tsc, outages; /* as they were when it started; report.c */
+	struct {
+		void *addr;
+		uint64_t bytes;
+	} flush[NNET_PART_MAX]; /* of a flush: flush_cnt of them */
 };
 
 /* A sending or a receiving connection. */
@@ -102,6 +108,9 @@ struct nnet_comm {
 	struct nnet_req req[NNET_REQ_CNT];
 	struct nnet_peer *peer;        /* NULL: not recorded */
 	uint64_t polled_tsc, away_tsc; /* last call; sum of long times without one */
+	struct spw_hang_conn *live;    /* NULL: not on the live page */
+	uint64_t live_calls;           /* of test */
+	uint32_t live_tid;             /* of the thread that transfers; 0: not known yet */
 };
 
 /* ---- log.c ---- */
@@ -122,8 +131,13 @@ void nnet_ctx_put(struct nnet_ctx *ctx);
 /* The context of versions 8 .. 10; NULL: there is none. */
 int nnet_legacy_open(nccl_logger *logger);
 struct nnet_ctx *nnet_legacy(void);
-/* Whether this process was forked from the one that called init: logs one line. */
-bool nnet_is_forked(void);
+/* Logs one line, once. Returns: true. */
+bool nnet_forked_refuse(void);
+/* Whether this process was forked from the one that called init first. */
+SPW_INLINE bool nnet_is_forked(void)
+{
+	return spw_unlikely(spw_fork_cnt) && nnet_forked_refuse();
+}
 
 /* What NCCL learns about the device. */
 struct nnet_device {

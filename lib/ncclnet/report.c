@@ -116,13 +116,10 @@ void nnet_report_conn_end(struct nnet_comm *comm)
 
 /* A message is done when NCCL asks for it, not before: time without a question is NCCL's, and must
  * not be blamed on rails or peer. */
-void nnet_report_poll(struct nnet_comm *comm)
+void nnet_report_polled(struct nnet_comm *comm)
 {
-	uint64_t now;
+	const uint64_t now = spw_tsc_now();
 
-	if (!comm->peer)
-		return;
-	now = spw_tsc_now();
 	if (now - comm->polled_tsc > comm->ctx->report->away_tsc)
 		comm->away_tsc += now - comm->polled_tsc;
 	comm->polled_tsc = now;
@@ -152,10 +149,11 @@ void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_stamps *
 		      uint64_t bytes)
 {
 	const struct nnet_comm *comm = req->comm;
-	const uint64_t now = spw_tsc_now();
+	uint64_t now;
 
 	if (!comm->peer || req->flush_cnt)
 		return;
+	now = spw_tsc_now();
 	if (!comm->is_send) {
 		spw_stamps_recv(&comm->peer->rec, stamps->started, stamps->done, now, bytes);
 		return;

@@ -39,7 +39,12 @@ void nnet_report_conn_end(struct nnet_comm *comm);
 /* A request starts; its connection was called. */
 void nnet_report_start(struct nnet_req *req);
 /* NCCL asks for a request of this connection. */
-void nnet_report_poll(struct nnet_comm *comm);
+void nnet_report_polled(struct nnet_comm *comm);
+SPW_INLINE void nnet_report_poll(struct nnet_comm *comm)
+{
+	if (spw_unlikely(comm->peer))
+		nnet_report_polled(comm);
+}
 void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_stamps *stamps,
 		      uint64_t bytes);
 /* Adds the context to the file, and frees its report. */

@@ -16,7 +16,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "ncclnet/ncclnet.h"
+#include "ncclnet/live.h"
 #include "ncclnet/report.h"
 
 /* ---- requests ---- */
@@ -28,7 +28,7 @@ static struct nnet_req *req_take(struct nnet_comm *comm)
 	if (!req)
 		return NULL;
 	comm->free_req = req->next_free;
-	memset(req, 0, sizeof(*req));
+	memset(req, 0, offsetof(struct nnet_req, flush));
 	req->comm = comm;
 	nnet_report_start(req);
 	return req;
@@ -48,6 +48,7 @@ static int request_started(struct nnet_comm *comm, struct nnet_req *req, int rc,
 
 	if (!rc) {
 		*req_out = req;
+		nnet_live_begun(comm);
 		return NCCL_SUCCESS;
 	}
 	req_give(req);
@@ -220,13 +221,14 @@ int nnet_iflush(void *recv, int n, void **data, int *bytes, void **mr, void **re
 /* Returns: NCCL's result. An error of lib/xfer ends the request. */
 static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 {
-	uint64_t bytes[NNET_PART_MAX] = {0}, sum = 0;
+	uint64_t bytes[NNET_PART_MAX], sum = 0; /* set when the request is done */
 	struct spw_xfer_stamps stamps;
 	int rc = 0, result;
 
 	if (!req->comm->conn)
 		return NCCL_REMOTE_ERROR;
 	nnet_report_poll(req->comm);
+	nnet_live_called(req->comm);
 	for (uint32_t i = 0; i < req->x_cnt && !rc; i++) {
 		bool done = false;
 
@@ -240,6 +242,7 @@ static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 	}
 	rc = rc ? rc : flush_go(req);
 	if (rc) {
+		nnet_live_ended(req->comm, spw_tsc_now());
 		req_give(req);
 		result = nnet_comm_check(req->comm);
 		return result ? result : nnet_fail(rc, "test");
@@ -253,6 +256,7 @@ static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 			bytes_out[i] = (int)bytes[i];
 	}
 	nnet_report_done(req, &stamps, sum);
+	nnet_live_ended(req->comm, stamps.done);
 	req_give(req);
 	return NCCL_SUCCESS;
 }

@@ -5,13 +5,29 @@
  * order of ends, forks and threads.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hang/spw_hang_page.h"
 #include "net_pair.h"
 
 static struct pair p;
+
+/* Whether this process has a live page mapped. */
+static bool maps_a_page(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[1024];
+	bool found = false;
+
+	while (f && fgets(line, sizeof(line), f))
+		found |= strstr(line, SPW_HANG_PAGE_LINK) != NULL;
+	if (f)
+		fclose(f);
+	return found;
+}
 
 /* ---- without a connection ---- */
 
@@ -22,6 +38,22 @@ static void has_no_other_versions(void **state)
 	(void)state;
 	for (int v = 0; v < 40; v++)
 		assert_int_equal(net_load(&net, v), v >= 8 && v <= 12);
+}
+
+/* The page lasts from the first context to the last. */
+static void leaves_no_page(void **state)
+{
+	struct net net;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_true(!maps_a_page() || pair_version() < 11);
+		pair_init(&net, pair_rails_a());
+		assert_true(maps_a_page());
+		assert_int_equal(net_finalize(&net), NCCL_SUCCESS);
+		/* Before version 11 a context has no end. */
+		assert_int_equal(maps_a_page(), pair_version() < 11);
+	}
 }
 
 static void says_why_there_is_no_rail(void **state)
@@ -193,7 +225,7 @@ static bool child_is_refused(void)
 	struct net c;
 	void *x;
 	int done;
-	bool ok = true;
+	bool ok = !maps_a_page();
 	const char *first;
 
 	ok &= net_listen(&p.a, 0, p.handle, &x) == NCCL_INVALID_USAGE;
@@ -212,6 +244,7 @@ static void refuses_a_forked_child(void **state)
 
 	(void)state;
 	net_log();
+	assert_true(maps_a_page());
 	pid = fork();
 	if (!pid)
 		_exit(!child_is_refused());
@@ -286,6 +319,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(has_no_other_versions),
 		cmocka_unit_test(says_why_there_is_no_rail),
 		cmocka_unit_test(says_which_rails_it_took),
+		cmocka_unit_test(leaves_no_page),
 		WITH_PAIR(describes_one_device),
 		WITH_PAIR(refuses_a_device_that_is_not_there),
 		WITH_PAIR(connects_in_both_directions),

@@ -5,6 +5,7 @@ is rank.c."""
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -12,6 +13,7 @@ import time
 for kit in ('softhca', 'kit'):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', kit))
 import documents  # noqa: E402  (found by the lines above)
+import livepage  # noqa: E402
 import peers  # noqa: E402
 
 RANK = sys.argv[1]
@@ -185,10 +187,115 @@ def case_failover():
     check(rails[0]['outages'] == 0, f'{rails}')
 
 
+def page_of(rank):
+    """The page of the process of a rank; what with-softhca has started besides has none."""
+    for name in os.listdir('/proc'):
+        try:
+            if name.isdigit() and os.getpgid(int(name)) == rank.p.pid:
+                page = livepage.of(int(name))
+                if page:
+                    check(page['pid'] == int(name), f'pid {page["pid"]} on the page of {name}')
+                    return page
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return None
+
+
+def pages(pair):
+    """Both pages, and the one connection of each."""
+    both = [page_of(rank) for rank in (pair.recv, pair.send)]
+    check(all(both), 'a rank has no page')
+    conns = [[c for c in page['conns'] if c['state'] != 'listening'] for page in both]
+    check([len(c) for c in conns] == [1, 1], f'{conns}')
+    return (*both, *(c[0] for c in conns))
+
+
+def case_live():
+    """The live pages of two ranks, of which one is stopped. The ends find each other, what moves is told from what does
+    not, and nothing is left after kill -9."""
+    pair = Pair(1000000, 100000)
+    pair.going()
+    up = pages(pair)[3]['rails']
+    check([r['device'] for r in up] == ['mlx5_0', 'mlx5_1'] and all(
+        r['state'] == 2 and r['qpn'] and r['acked_bytes'] and not r['down_tsc'] for r in up), f'{up}')
+    os.killpg(pair.recv.p.pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    recv_page, send_page, recv, send = pages(pair)
+    check(send['pair'] == recv['pair'] != 0 and send['comm_hash'] == recv['comm_hash'] == 11, f'{send} {recv}')
+    check(send['is_send'] == 1 and recv['is_send'] == 0 and send['state'] == recv['state'] == 'ready', f'{send}')
+    check(send['tid'] == send_page['pid'] and recv['tid'] == recv_page['pid'], f'{send} {recv}')
+    check(send['begun'] - send['ended'] == 8 == send['waiting'] + send['granted'] + send['posted'] + send['acked'],
+          f'eight sends are under way: {send}')
+    check(send['peer'].count(':') == 1 and send['error'] == 0, f'{send}')
+    hz = send_page['tsc_hz']
+    check(0.1 < (send['called_tsc'] - send['oldest_tsc']) / hz < 10, f'age of the oldest send: {send}, {hz} Hz')
+    check((send['called_tsc'] - send['taken_tsc']) / hz < 0.1, f'age of the view: {send}')
+    check(0.1 < (send['called_tsc'] - send['moved_tsc']) / hz < 10, f'last progress: {send}')
+    time.sleep(0.3)
+    recv_again, send_again = pages(pair)[2:]
+    check(send_again['calls'] > send['calls'] and send_again['taken_tsc'] > send['taken_tsc'], 'NCCL polls the sender')
+    check([send_again[k] for k in ('begun', 'ended')] == [send[k] for k in ('begun', 'ended')], f'{send} {send_again}')
+    check(recv_again == recv, f'the receiver is stopped: {recv} {recv_again}')
+    os.killpg(pair.recv.p.pid, signal.SIGCONT)
+    pair.send.wait_for(lambda: pages(pair)[3]['ended'] > send['ended'] + 100, pair.deadline)
+    for rank in pair.ranks:
+        os.killpg(rank.p.pid, signal.SIGKILL)
+        rank.wait(pair.deadline)
+    check(page_of(pair.recv) is None and page_of(pair.send) is None, 'a page was left')
+
+
+def case_live_wait():
+    """Who waits for a peer that does not come, and who has lost one, say so."""
+    pair = Pair(1000000, 100000)
+    pair.going()
+    os.killpg(pair.recv.p.pid, signal.SIGKILL)
+    check(pair.send.wait(pair.deadline) == 3, f'exit {pair.send.p.returncode}')
+    with tempfile.TemporaryDirectory(prefix='spw-') as folder:
+        fabric = peers.Fabric(extra=['--devices', '1'])
+        lone = peers.Proc(fabric.argv([RANK, '11', 'recv', folder, '1', '1']), 'recv', peers.env())
+        lone.wait_for(lambda: (page_of(lone) or {}).get('conns'), time.monotonic() + SECONDS)
+        first = page_of(lone)['conns'][0]
+        lone.wait_for(lambda: page_of(lone)['conns'][0]['calls'] > first['calls'], time.monotonic() + SECONDS)
+        check(first['state'] == 'listening' and ':' in first['peer'] and first['tid'], f'{first}')
+        os.killpg(lone.p.pid, signal.SIGKILL)
+        lone.wait(time.monotonic() + SECONDS)
+
+
+def case_live_off():
+    """NCCL_SPINWIRE_LIVE=0: no page."""
+    pair = Pair(1000000, 100000, env={'NCCL_SPINWIRE_LIVE': '0'})
+    pair.going()
+    check(page_of(pair.recv) is None and page_of(pair.send) is None, 'there is a page')
+    for rank in pair.ranks:
+        os.killpg(rank.p.pid, signal.SIGKILL)
+        rank.wait(pair.deadline)
+
+
+def case_live_private():
+    """Another user cannot read the page, and nobody can write it."""
+    pair = Pair(1000000, 100000)
+    pair.going()
+    path = livepage.descriptors(page_of(pair.send)['pid'])[0]
+    check(livepage.read(path), 'its user reads it')
+    try:
+        with open(path, 'r+b') as f, livepage.mmap.mmap(f.fileno(), 4096):
+            check(False, 'it was mapped to be written')
+    except PermissionError:
+        pass
+    if os.getuid() == 0:
+        got = subprocess.run(['cat', path], user=65534, group=65534, extra_groups=[], capture_output=True, text=True,
+                             check=False)
+        check(got.returncode and 'Permission denied' in got.stderr, f'nobody: {got}')
+    for rank in pair.ranks:
+        os.killpg(rank.p.pid, signal.SIGKILL)
+        rank.wait(pair.deadline)
+
+
 CASES = {'one': case_rails(1), 'two': case_rails(2), 'four': case_rails(4), 'versions': case_versions,
          'unlike_rails': case_unlike_rails,
          'no_rail': case_no_rail, 'hca': case_hca, 'secret': case_secret, 'killed': case_killed,
-         'stopped': case_stopped,
+         'stopped': case_stopped, 'live': case_live, 'live_wait': case_live_wait, 'live_off': case_live_off,
+         'live_private': case_live_private,
          'failover': case_failover}
 
 
