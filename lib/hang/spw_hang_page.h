@@ -151,10 +151,10 @@ struct spw_hang_comm {
 	uint64_t recvs_begun, recvs_ended;
 	uint64_t reserved;
 	uint32_t used;                /* 0: the entry means nothing */
-	uint32_t api;                 /* of the profiler table that NCCL took, 2 .. 6 */
-	int32_t rank;                 /* -1: not known (API 2 and 3) */
-	int32_t rank_cnt;             /* -1: not known */
-	int32_t node_cnt;             /* -1: not known */
+	uint32_t api;                 /* of the profiler's table: 2, 3, 4, or 5 for 5 and 6 */
+	int32_t rank;                 /* -1: not known (API 2 and 3, before its first operation) */
+	int32_t rank_cnt;             /* -1: not known (API 2 and 3) */
+	int32_t node_cnt;             /* -1: not known (API 2 and 3) */
 	uint32_t pad;                 /* 0 */
 	uint64_t comm_hash;           /* of API 2 and 3: 0 until its first operation */
 	uint64_t opened_tsc;          /* when NCCL made it */

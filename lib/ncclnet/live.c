@@ -36,6 +36,7 @@ static struct {
 	pthread_mutex_t lock;
 	struct spw_hang_page *page; /* NULL: none */
 	int fd;
+	int32_t pid;
 	uint32_t user_cnt;
 	struct spw_tsc tsc; /* hz 0: not calibrated */
 	uint64_t view_tsc;  /* SPW_HANG_VIEW_US */
@@ -85,7 +86,8 @@ static void live_fill(struct spw_hang_page *page)
 {
 	page->version = SPW_HANG_PAGE_VERSION;
 	page->bytes = SPW_HANG_PAGE_BYTES;
-	page->pid = (uint32_t)getpid();
+	live.pid = getpid();
+	page->pid = (uint32_t)live.pid;
 	page->tsc_hz = live.tsc.hz;
 	page->start_tsc = spw_tsc_now();
 	snprintf(page->release, sizeof(page->release), "%s", SPW_VERSION);
@@ -138,6 +140,11 @@ void nnet_live_close(struct spw_hang_page *page)
 		live.page = NULL;
 	}
 	pthread_mutex_unlock(&live.lock);
+}
+
+int32_t nnet_live_pid(void)
+{
+	return live.pid;
 }
 
 void nnet_live_net(struct nnet_ctx *ctx, int change)

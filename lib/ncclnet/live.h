@@ -24,6 +24,8 @@
 /* One more user of the page, which is made for the first. Returns: NULL: there is none. */
 struct spw_hang_page *nnet_live_open(void);
 void nnet_live_close(struct spw_hang_page *page);
+/* Of the process that made the page. */
+int32_t nnet_live_pid(void);
 /* A context was opened (1), or ended (-1). */
 void nnet_live_net(struct nnet_ctx *ctx, int change);
 

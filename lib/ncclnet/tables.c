@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The tables by which NCCL finds the plugin: the only symbols of the library. Each call is turned
- * into the one of ncclnet.h that it stands for.
+ * The tables by which NCCL finds the plugin; those of a profiler (prof.c) are the only other
+ * symbols of the library. Each call is turned into the one of ncclnet.h that it stands for.
  *
  *   version   context               init, connect           lengths   properties
  *   8         one of the process    logger                  int       v8
