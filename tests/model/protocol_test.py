@@ -14,6 +14,7 @@ import time
 
 from arm_model import find
 from object_protocols import object_end, object_publish, object_reuse, object_take_back
+from page_protocols import live_page, live_page_entry
 from program import device
 
 
@@ -435,6 +436,7 @@ PROTOCOLS = {
     object_take_back: {}, object_end: {"OB3 release": "OB4 release"},
     ring: {}, executor_push: {"G1 hi1": "G1 lo0", "G1 lo1": "G1 lo0", "G1 hi0": "G1 lo0"},
     executor_reap: {"G2 acquire w1": "G2 acquire w0"}, clock_page: {}, clock_map: {},
+    live_page: {}, live_page_entry: {},
     coll_arrival: {}, coll_post: {}, coll_credit: {}, coll_acked: {"X2": "CO2 release", "CO2 release": "X2"},
     coll_gone: {},
     capture_stop: {"R3": "Q3", "Q4": "CAP1", "CAP1": "Q4", "R4": "CAP2"},
