@@ -4,14 +4,15 @@
  * Contexts and connections through one table of the plugin: what it says of itself, handles, the
  * order of ends, forks and threads.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hang/spw_hang_page.h"
 #include "net_pair.h"
+#include "page_kit.h"
 
 static struct pair p;
 
@@ -203,6 +204,8 @@ static void reports_a_peer_that_closed(void **state)
 	const uint64_t until = pair_now_ms() + PAIR_WAIT_MS;
 	struct net_group g = {1, {p.in}, {100}, {0}, {p.mr_in}};
 	void *req = pair_recv(&p, 0, 100, 0);
+	const struct spw_hang_page *page;
+	struct spw_hang_conn conn;
 	int done, rc = 0;
 
 	(void)state;
@@ -215,6 +218,46 @@ static void reports_a_peer_that_closed(void **state)
 	assert_int_equal(rc, NCCL_REMOTE_ERROR);
 	assert_non_null(strstr(net_log(), "the peer closed the connection, or died"));
 	assert_int_equal(net_irecv(&p.b, p.recv, &g, &req), NCCL_REMOTE_ERROR);
+	page = page_map();
+	assert_int_equal(page_conns(page, SPW_HANG_CONN_FAILED, &conn, 1), 1);
+	assert_int_equal(conn.view.error, -ECONNRESET);
+	assert_non_null(strstr(conn.view.peer, "the peer closed"));
+	assert_true(!conn.view.is_send && conn.begun == 1 && conn.ended == 1);
+	page_unmap(page);
+}
+
+/* What NCCL waits for is on the page until it is there: then it is a connection. */
+static void shows_what_it_waits_for(void **state)
+{
+	const struct spw_hang_page *page = page_map();
+	struct spw_hang_conn conn;
+	struct pair q = {.a = p.a, .b = p.b};
+	const uint32_t ready = page_conns(page, SPW_HANG_CONN_READY, &conn, 0);
+
+	(void)state;
+	assert_int_equal(page_conns(page, SPW_HANG_CONN_LISTENING, &conn, 1), 0);
+	assert_int_equal(net_listen(&q.b, 0, q.handle, &q.listen), 0);
+	assert_int_equal(net_accept(&q.b, q.listen, &q.recv), 0);
+	assert_int_equal(page_conns(page, SPW_HANG_CONN_LISTENING, &conn, 1), 1);
+	assert_true(conn.calls == 1 && conn.view.state_tsc && !conn.view.is_send);
+	assert_int_equal(net_connect(&q.a, 0, q.handle, &q.send), 0);
+	assert_null(q.send);
+	assert_int_equal(page_conns(page, SPW_HANG_CONN_CONNECTING, &conn, 1), 1);
+	assert_true(conn.calls == 1 && conn.view.is_send && conn.view.tid == (uint32_t)gettid());
+	while (!q.send || !q.recv) {
+		if (!q.send)
+			assert_int_equal(net_connect(&q.a, 0, q.handle, &q.send), 0);
+		if (!q.recv)
+			assert_int_equal(net_accept(&q.b, q.listen, &q.recv), 0);
+	}
+	assert_int_equal(page_conns(page, SPW_HANG_CONN_LISTENING, &conn, 1), 0);
+	assert_int_equal(page_conns(page, SPW_HANG_CONN_CONNECTING, &conn, 1), 0);
+	assert_int_equal(page_conns(page, SPW_HANG_CONN_READY, &conn, 1), ready + 2);
+	assert_int_equal(net_close_send(&q.a, q.send), 0);
+	assert_int_equal(net_close_recv(&q.b, q.recv), 0);
+	assert_int_equal(net_close_listen(&q.b, q.listen), 0);
+	assert_int_equal(page_conns(page, SPW_HANG_CONN_READY, &conn, 1), ready);
+	page_unmap(page);
 }
 
 /* ---- processes and threads ---- */
@@ -324,6 +367,7 @@ int main(int argc, char **argv)
 		WITH_PAIR(refuses_a_device_that_is_not_there),
 		WITH_PAIR(connects_in_both_directions),
 		WITH_PAIR(closes_in_every_order),
+		WITH_PAIR(shows_what_it_waits_for),
 		WITH_PAIR(reports_a_peer_that_closed),
 		WITH_PAIR(refuses_a_forked_child),
 		WITH_PAIR(serves_two_communicators_in_four_threads),

@@ -4,18 +4,15 @@
  * NCCL's profiler tables, called as NCCL calls them, and what is then on the live page of this
  * process. Argument: the version.
  */
-#include <dirent.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../unit/unit_test.h"
-#include "hang/spw_hang_page.h"
 #include "ncclnet/prof_abi.h"
+#include "page_kit.h"
 
 #define HASH  0x1122334455667788ull
 #define GROUP 1 /* a type that the mask does not name */
@@ -23,58 +20,6 @@
 static int version;
 static const void *table;
 static const struct spw_hang_page *page;
-
-/* ---- the page ---- */
-
-/* The descriptor of this process's page, open to be read; -1: it has none. */
-static int page_open(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *e;
-	int fd = -1;
-
-	assert_non_null(dir);
-	while ((e = readdir(dir)) && fd < 0) {
-		char link[300], path[64];
-		ssize_t n;
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%.20s", e->d_name);
-		n = readlink(path, link, sizeof(link) - 1);
-		if (n == (ssize_t)strlen(SPW_HANG_PAGE_LINK) &&
-		    !memcmp(link, SPW_HANG_PAGE_LINK, (size_t)n))
-			fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	closedir(dir);
-	return fd;
-}
-
-static void page_map(void)
-{
-	const int fd = page_open();
-
-	assert_true(fd >= 0);
-	assert_int_equal(fcntl(fd, F_GET_SEALS) & SPW_HANG_PAGE_SEALS, SPW_HANG_PAGE_SEALS);
-	page = mmap(NULL, SPW_HANG_PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
-	assert_true(page != MAP_FAILED);
-	close(fd);
-	assert_true(spw_hang_page_is_open(page));
-	assert_int_equal(page->pid, getpid());
-	assert_true(page->tsc_hz > 1000000);
-}
-
-static void page_unmap(void)
-{
-	assert_int_equal(munmap((void *)(uintptr_t)page, SPW_HANG_PAGE_BYTES), 0);
-	assert_int_equal(page_open(), -1);
-}
-
-static struct spw_hang_comm comm_read(uint32_t i)
-{
-	struct spw_hang_comm copy;
-
-	assert_true(spw_hang_entry_read(&page->comm[i], &copy, sizeof(copy)));
-	return copy;
-}
 
 /* ---- NCCL's calls ---- */
 
@@ -181,24 +126,25 @@ static void names_the_rank(void **state SPW_UNUSED)
 	struct spw_hang_comm c;
 
 	assert_int_equal(mask, NCCL_PROF_COLL | NCCL_PROF_P2P | NCCL_PROF_PROXY_OP);
-	page_map();
-	c = comm_read(0);
+	page = page_map();
+	c = page_comm(page, 0);
 	assert_true(c.used && c.opened_tsc && c.opened_tsc < spw_cpu_counter());
 	assert_int_equal(c.api, SPW_MIN(version, 5));
 	if (version <= 3) {
 		assert_true(c.rank == -1 && c.rank_cnt == -1 && c.comm_hash == 0);
 		assert_null(nccl_coll(ctx[0], 0, "Broadcast"));
-		c = comm_read(0);
+		c = page_comm(page, 0);
 	} else {
-		assert_true(c.rank_cnt == 4 && c.node_cnt == 2 && comm_read(1).rank == 2);
+		assert_true(c.rank_cnt == 4 && c.node_cnt == 2 && page_comm(page, 1).rank == 2);
 	}
 	assert_true(c.rank == 1 && c.comm_hash == HASH);
 	assert_string_equal(c.name, "world");
 	nccl_finalize(ctx[0]);
-	assert_false(comm_read(0).used);
-	assert_true(comm_read(1).used);
+	assert_false(page_comm(page, 0).used);
+	assert_true(page_comm(page, 1).used);
 	nccl_finalize(ctx[1]);
-	page_unmap();
+	page_unmap(page);
+	assert_false(page_is_there());
 }
 
 static void shows_the_last_operation(void **state SPW_UNUSED)
@@ -208,12 +154,12 @@ static void shows_the_last_operation(void **state SPW_UNUSED)
 	void *ctx = nccl_init(1, &mask);
 	struct spw_hang_comm c;
 
-	page_map();
+	page = page_map();
 	assert_null(nccl_coll(ctx, 41, "AllReduce"));
 	assert_null(nccl_coll(ctx, 42, "ReduceScatterOfALongerNameThanFits"));
 	assert_null(nccl_p2p(ctx, 3));
 	assert_null(nccl_other(ctx, GROUP));
-	c = comm_read(0);
+	c = page_comm(page, 0);
 	assert_true(c.colls == 2 && c.p2ps == 1);
 	assert_true(c.coll.sequence == 42 && c.coll.count == 4096 && c.coll.root == 0);
 	assert_true(c.coll.begun_tsc >= before && c.coll.begun_tsc <= c.p2p.begun_tsc);
@@ -224,7 +170,8 @@ static void shows_the_last_operation(void **state SPW_UNUSED)
 	assert_true(c.p2p.count == 77 && c.p2p.root == 3);
 	assert_string_equal(c.p2p.function, "Send");
 	nccl_finalize(ctx);
-	page_unmap();
+	page_unmap(page);
+	assert_false(page_is_there());
 }
 
 /* Those of another process, as with PXN, have a context of that process: it is not followed. */
@@ -234,20 +181,21 @@ static void counts_operations_of_the_proxy(void **state SPW_UNUSED)
 	void *ctx = nccl_init(1, &mask), *op[3];
 	struct spw_hang_comm c;
 
-	page_map();
+	page = page_map();
 	for (int i = 0; i < 3; i++)
 		op[i] = nccl_proxy_op(ctx, getpid(), i < 2);
 	assert_null(nccl_proxy_op((void *)8, getpid() + 1, 1));
-	c = comm_read(0);
+	c = page_comm(page, 0);
 	assert_true(c.sends_begun == 2 && c.sends_ended == 0);
 	assert_true(c.recvs_begun == 1 && c.recvs_ended == 0);
 	assert_int_equal(V2->record(op[0], 19, NULL), NCCL_SUCCESS);
 	assert_int_equal(V2->stop(op[0]), NCCL_SUCCESS);
 	assert_int_equal(V2->stop(op[2]), NCCL_SUCCESS);
-	c = comm_read(0);
+	c = page_comm(page, 0);
 	assert_true(c.sends_ended == 1 && c.recvs_ended == 1);
 	nccl_finalize(ctx);
-	page_unmap();
+	page_unmap(page);
+	assert_false(page_is_there());
 }
 
 /* One communicator more than the page has room for goes on unseen. */
@@ -261,14 +209,15 @@ static void counts_what_it_leaves_out(void **state SPW_UNUSED)
 		ctx[i] = nccl_init(1, &mask);
 		assert_true(mask);
 	}
-	page_map();
+	page = page_map();
 	assert_null(ctx[SPW_HANG_COMM_MAX]);
 	assert_int_equal(page->comms_left_out, 1);
 	assert_null(nccl_coll(ctx[SPW_HANG_COMM_MAX], 1, "AllGather"));
-	assert_int_equal(comm_read(SPW_HANG_COMM_MAX - 1).colls, 0);
+	assert_int_equal(page_comm(page, SPW_HANG_COMM_MAX - 1).colls, 0);
 	for (uint32_t i = 0; i < SPW_HANG_COMM_MAX; i++)
 		nccl_finalize(ctx[i]);
-	page_unmap();
+	page_unmap(page);
+	assert_false(page_is_there());
 }
 
 static void can_be_turned_off(void **state SPW_UNUSED)
@@ -278,7 +227,7 @@ static void can_be_turned_off(void **state SPW_UNUSED)
 	setenv("NCCL_SPINWIRE_LIVE", "0", 1);
 	assert_null(nccl_init(1, &mask));
 	assert_int_equal(mask, 0);
-	assert_int_equal(page_open(), -1);
+	assert_false(page_is_there());
 	unsetenv("NCCL_SPINWIRE_LIVE");
 }
 
@@ -288,7 +237,7 @@ static void a_forked_child_does_not_write(void **state SPW_UNUSED)
 	void *ctx = nccl_init(1, &mask), *op = nccl_proxy_op(ctx, getpid(), 1);
 	pid_t pid;
 
-	page_map();
+	page = page_map();
 	pid = fork();
 	if (!pid) {
 		nccl_coll(ctx, 9, "AllReduce");
@@ -298,9 +247,11 @@ static void a_forked_child_does_not_write(void **state SPW_UNUSED)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_true(comm_read(0).used && comm_read(0).colls == 0 && comm_read(0).sends_ended == 0);
+	assert_true(page_comm(page, 0).used && page_comm(page, 0).colls == 0 &&
+		    page_comm(page, 0).sends_ended == 0);
 	nccl_finalize(ctx);
-	page_unmap();
+	page_unmap(page);
+	assert_false(page_is_there());
 }
 
 int main(int argc, char **argv)
