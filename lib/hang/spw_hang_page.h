@@ -126,6 +126,14 @@ SPW_ASSERT_SIZE(struct spw_hang_conn, 768);
 SPW_ASSERT_OFFSET(struct spw_hang_conn, view, 64);
 SPW_ASSERT_OFFSET(struct spw_hang_conn, rail, 256);
 
+/* Purpose: whether the view's stages and oldest_tsc are of now: no request has begun or ended since
+ *   it was taken. Else only their number is known, begun - ended; with 0 of them all stages are 0.
+ * Shape: a copy, by spw_hang_entry_read. Thread: any. */
+SPW_INLINE bool spw_hang_conn_is_fresh(const struct spw_hang_conn *conn)
+{
+	return conn->begun == conn->view.taken_begun && conn->ended == conn->view.taken_ended;
+}
+
 /* ---- communicators ---- */
 
 /* An operation that NCCL has enqueued. Words are NCCL's own: "AllReduce", "ncclFloat32", "RING",

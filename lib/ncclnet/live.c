@@ -162,18 +162,23 @@ void nnet_live_net(struct nnet_ctx *ctx, int change)
 /* ---- entries ---- */
 
 /* Returns: the index of an entry that is the caller's now; cnt: none is free. */
-static uint32_t live_take(bool *taken, uint32_t cnt, uint64_t *left_out)
+static uint32_t live_take(bool *taken, uint32_t cnt, uint64_t *left_out, const char *what)
 {
+	bool first = false;
 	uint32_t i;
 
 	pthread_mutex_lock(&live.lock);
 	for (i = 0; i < cnt && taken[i]; i++)
 		;
-	if (i < cnt)
+	if (i < cnt) {
 		taken[i] = true;
-	else
+	} else {
+		first = !*left_out;
 		spw_thr_count(left_out, 1);
+	}
 	pthread_mutex_unlock(&live.lock);
+	if (first)
+		spw_info("the live page has room for %u %s: those beyond are not on it", cnt, what);
 	return i;
 }
 
@@ -186,7 +191,8 @@ static void live_give(bool *taken)
 
 struct spw_hang_comm *nnet_live_comm(struct spw_hang_page *page)
 {
-	const uint32_t i = live_take(live.taken_comm, SPW_HANG_COMM_MAX, &page->comms_left_out);
+	const uint32_t i = live_take(live.taken_comm, SPW_HANG_COMM_MAX, &page->comms_left_out,
+				     "communicators");
 
 	return i < SPW_HANG_COMM_MAX ? &page->comm[i] : NULL;
 }
@@ -223,7 +229,7 @@ struct spw_hang_conn *nnet_live_wait(struct nnet_ctx *ctx, enum spw_hang_conn_st
 
 	if (!page)
 		return NULL;
-	i = live_take(live.taken_conn, SPW_HANG_CONN_MAX, &page->conns_left_out);
+	i = live_take(live.taken_conn, SPW_HANG_CONN_MAX, &page->conns_left_out, "connections");
 	if (i == SPW_HANG_CONN_MAX)
 		return NULL;
 	copy.view.tid = (uint32_t)gettid();
