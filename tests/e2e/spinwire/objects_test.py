@@ -180,6 +180,32 @@ def test_newest():
     equal(sum(sum(line["packets"].values()) for line in lines), len(frames), "packets of all receipts")
 
 
+def test_nobody_releases():
+    """With policy oldest, objects beyond the buffers are shed, each whole and with a receipt; the others stay."""
+    count = 50
+    frames, objects, numbers = sent(count)
+    with spwlab.scratch() as folder:
+        conf, receipts = files(folder, frames)
+        with Run(["--config", conf, "--executor", "inline", "--receipts", receipts]) as run:
+            run.wait_ready()
+            spwlab.wait_for(lambda: run.telemetry("/spinwire/objects"), 30, "a stream")
+            page = Page(run.telemetry("/spinwire/objects")["0"])
+            spwlab.wait_for(lambda: run.frames() >= len(frames), 30, "frames")
+            run.end()
+            summary = run.finish()
+            found = page.objects()
+        lines = documents.lines(receipts)
+    equal(found, {o: whole(objects[o]) for o in range(page.buffers)}, "objects")
+    judge([line for line in lines if line["state"] != "shed"], {o: objects[o] for o in found}, numbers)
+    shed = [line for line in lines if line["state"] == "shed"]
+    equal([(line["id"], line["cause"], line["bytes"]["present"]) for line in shed],
+          [(o, "no_buffer", 0) for o in range(page.buffers, count)], "objects that were shed")
+    balanced(summary, len(frames))
+    lost = sum(number // PACKETS >= page.buffers for number in numbers)
+    equal(sum(line["packets"]["shed"] for line in shed) + sum(line["packets"]["late"] for line in shed), lost,
+          "frames of objects that were shed")
+
+
 DIES = """\
 import mmap, os, struct, sys, time
 file = open(sys.argv[1], "r+b")
