@@ -81,28 +81,39 @@ SPW_INLINE bool set_has(uint64_t set, uint64_t value)
 	return value < 64 && (set >> value & 1);
 }
 
+/* The first of the four ids in `row`, 16 bits each, that is `id`; 4: none of them. A lane of `diff`
+ * is 0 where they are equal; subtracting 1 borrows into the top bit of the lowest such lane. */
+SPW_INLINE uint32_t ids_find(uint64_t row, uint64_t id)
+{
+	const uint64_t one = 0x0001000100010001, diff = row ^ id * one;
+	const uint64_t zero = (diff - one) & ~diff & one << 15;
+
+	return zero ? (uint32_t)__builtin_ctzll(zero) / 16 : 4;
+}
+
 /* step[0] has the shape of an item, step[1] the ids in 16 bits each; the values of the first
  * step[1].need of them go into registers from step[1].reg on, and none of the others may be there.
  * A later item replaces an earlier one of its id. */
 static enum spw_obj_miss items_search(struct run *run, const struct spw_obj_step *step,
 				      uint64_t *reg)
 {
-	uint64_t cnt = reg[step->reg], at = run->at + step->off, w, ids = 0;
-	uint64_t want[2] = {step[1].a, step[1].b};
+	uint64_t cnt = reg[step->reg], at = run->at + step->off, ids = 0;
 
 	if (cnt > PLAN_ITEM_MAX)
 		return SPW_OBJ_MISS_not_object;
 	if (at > run->end || run->end - at < cnt * 8)
 		return SPW_OBJ_MISS_cut;
 	for (uint64_t i = 0; i < cnt; i++) {
-		w = spw_be64_load(run->frame + at + 8 * i);
-		for (uint32_t k = 0; k < step[1].off; k++) {
-			if (w >> step->shift != (want[k / 4] >> (16 * (k % 4)) & 0xffff))
-				continue;
-			ids |= 1ull << k;
-			if (k < step[1].need) /* the ids of `none` have no register */
-				reg[step[1].reg + k] = w & step->a;
-		}
+		uint64_t w = spw_be64_load(run->frame + at + 8 * i), id = w >> step->shift;
+		uint32_t k = ids_find(step[1].a, id);
+
+		if (k == 4)
+			k += ids_find(step[1].b, id);
+		if (k >= step[1].off)
+			continue;
+		ids |= 1ull << k;
+		if (k < step[1].need) /* the ids of `none` have no register */
+			reg[step[1].reg + k] = w & step->a;
 	}
 	run->at += cnt * 8;
 	return ids == (1ull << step[1].need) - 1 ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
