@@ -55,105 +55,6 @@ static void jumps_land(struct emit *e, const struct jumps *jumps)
 			e->plan->step[i].off = e->plan->step_cnt - i - 1;
 }
 
-/* ---- sums ---- */
-
-/* p / q of 2^64, rounded up, so that v * p / q is rounded right for v below 2^63 / q; a frame with
- * a larger v is refused. For `number` alone: a sender that stamps its samples in other units has
- * rounded, and the nearest sample is the one that it meant. */
-static int ratio_emit(struct emit *e, const struct desc_sum *sum, const struct desc_term *term)
-{
-	__extension__ typedef unsigned __int128 wide;
-	struct spw_obj_step *step;
-
-	if (term->times >= term->over || term->minus || term->negative)
-		return desc_fail(&sum->at,
-				 spw_err(EINVAL, "a fraction here is below 1, and added"));
-	step = desc_step_emit(e, PLAN_OP_add_ratio);
-	step->reg = (uint8_t)term->reg;
-	step->a = (UINT64_MAX >> 1) / term->over;
-	step->b = (uint64_t)((((wide)term->times << 64) + term->over - 1) / term->over);
-	return 0;
-}
-
-/* A place or a length that is not a whole number of bytes is a malformed frame, so a remainder
- * refuses the frame instead of being rounded. The divisor travels in 32 bits of the step. */
-static int exact_emit(struct emit *e, const struct desc_sum *sum, const struct desc_term *term)
-{
-	struct spw_obj_step *step;
-
-	if (term->over > UINT32_MAX || term->minus || term->negative)
-		return desc_fail(&sum->at, spw_err(EINVAL, "a quotient here is of a field alone, "
-							   "by less than 2^32, and added"));
-	step = desc_step_emit(e, PLAN_OP_add_exact);
-	step->reg = (uint8_t)term->reg;
-	step->off = (uint32_t)term->over;
-	step->a = plan_inverse(term->over);
-	step->b = term->times;
-	return 0;
-}
-
-/* Reducing the fraction first makes `x * 8 / 4` a product: it costs no division in a run, and
- * takes an x that 4 does not divide. */
-static int term_emit(struct emit *e, const struct desc_sum *sum, struct desc_term term)
-{
-	uint64_t divisor = desc_divisor(term.times, term.over);
-	struct spw_obj_step *step;
-
-	if (term.times == 0) /* a constant 0 */
-		return 0;
-	for (uint32_t i = 0; i < term.by_cnt; i++) {
-		step = desc_step_emit(e, PLAN_OP_product);
-		step->reg = (uint8_t)term.reg;
-		step->off = (uint32_t)term.by[i];
-		term.reg = PLAN_REG_PRODUCT;
-	}
-	term.times /= divisor;
-	term.over /= divisor;
-	if (term.over > 1 && term.reg == PLAN_REG_ONE)
-		return desc_fail(&sum->at, spw_err(EINVAL, "a constant that is no whole number"));
-	if (term.over > 1)
-		return sum == &e->b->number ? ratio_emit(e, sum, &term) : exact_emit(e, sum, &term);
-	step = desc_step_emit(e, term.negative ? PLAN_OP_sub : PLAN_OP_add);
-	step->reg = (uint8_t)term.reg;
-	step->a = term.minus;
-	step->b = term.times;
-	return 0;
-}
-
-static bool term_uses(const struct desc_term *term, enum plan_reg from, enum plan_reg end)
-{
-	bool uses = term->reg >= from && term->reg < end;
-
-	for (uint32_t i = 0; i < term->by_cnt; i++)
-		uses |= term->by[i] >= from && term->by[i] < end;
-	return uses;
-}
-
-/* known: the first register that has no value yet. */
-static int sum_check(const struct desc_sum *sum, enum plan_reg known)
-{
-	for (uint32_t i = 0; i < sum->cnt; i++)
-		if (term_uses(&sum->term[i], known, PLAN_REG_FIELD))
-			return desc_fail(&sum->at, spw_err(EINVAL, "%s not known here",
-							   known == PLAN_REG_PART
-								   ? "without a number, part is"
-								   : "part, header and rest are"));
-	return 0;
-}
-
-/* What is subtracted comes last, since a sum is never negative: in 64 bits without a sign, an early
- * subtraction would refuse frames whose total is fine. */
-int desc_sum_emit(struct emit *e, const struct desc_sum *sum, enum plan_reg known)
-{
-	int rc = sum_check(sum, known);
-
-	for (uint32_t pass = 0; pass < 2; pass++)
-		for (uint32_t i = 0; rc == 0 && i < sum->cnt; i++)
-			if (sum->term[i].negative == (pass == 1))
-				rc = term_emit(e, sum, sum->term[i]);
-	return rc;
-}
-
 /* ---- the header ---- */
 
 static void test_emit(struct emit *e, const struct desc_field *field)
@@ -171,29 +72,39 @@ static bool field_is_guard(const struct desc_field *field)
 	return field->guarded && !field->reg && !field->guard.set && !field->little;
 }
 
-/* A guard is tested with its load where nothing else needs the field. */
-static void field_emit(struct emit *e, const struct desc_field *field)
+/* A guard is tested with its load where nothing else needs the field. `word`: the field whose word
+ * the last load has read; NULL: unknown. */
+static void field_emit(struct emit *e, const struct desc_field *field,
+		       const struct desc_field **word)
 {
+	bool same = *word && !field->little && field->off - (*word)->off + field->need <= 8;
+	uint32_t ahead = same ? field->off - (*word)->off : 0;
 	struct spw_obj_step *step;
 
-	if (!field->reg && !field->guarded)
-		return;
-	step = desc_step_emit(e, field->little ? PLAN_OP_load_little
-				 : field->reg  ? PLAN_OP_load
-					       : PLAN_OP_load_is);
-	step->off = e->pending + field->off;
-	step->shift = field->shift;
-	step->need = field->need;
+	if (field->little)
+		step = desc_step_emit(e, PLAN_OP_load_little);
+	else if (field->reg)
+		step = desc_step_emit(e, same ? PLAN_OP_same : PLAN_OP_load);
+	else
+		step = desc_step_emit(e, same ? PLAN_OP_same_is : PLAN_OP_load_is);
+	step->off = same ? 0 : e->pending + field->off;
+	step->shift = (uint8_t)(field->shift - 8 * ahead);
+	step->need = (uint8_t)(field->need + ahead);
 	step->reg = field->reg;
 	step->a = UINT64_MAX >> (64 - field->bits);
 	step->b = field->guard.value;
-	if (field->guarded && step->op != PLAN_OP_load_is)
+	if (field->guarded && (field->reg || field->little))
 		test_emit(e, field);
+	if (field->little)
+		*word = NULL;
+	else if (field->reg && !same)
+		*word = field;
 }
 
 /* Guards that stand within 8 bytes, from field `first` on, are matched at once; the step that does
- * it skips their own steps. Another field that is loaded between them ends the group. */
-static void guards_emit(struct emit *e, uint32_t part, uint32_t first)
+ * it skips their own steps. Another field that is loaded between them ends the group. Returns: how
+ * many are. */
+static uint32_t guards_emit(struct emit *e, uint32_t part, uint32_t first)
 {
 	const struct desc_field *base = &e->b->field[first];
 	struct spw_obj_step match = {.off = e->pending + base->off, .op = PLAN_OP_match};
@@ -211,13 +122,16 @@ static void guards_emit(struct emit *e, uint32_t part, uint32_t first)
 		match.need = (uint8_t)(ahead + field->need);
 		match.shift++;
 	}
-	if (match.shift > 1)
-		*desc_step_emit(e, PLAN_OP_match) = match;
+	if (match.shift == 1)
+		return 0;
+	*desc_step_emit(e, PLAN_OP_match) = match;
+	return match.shift;
 }
 
 static void fields_emit(struct emit *e, uint32_t part)
 {
-	bool grouped = false;
+	const struct desc_field *word = NULL, *none = NULL;
+	uint32_t grouped = 0;
 
 	for (uint32_t i = 0; i < e->b->field_cnt; i++) {
 		const struct desc_field *field = &e->b->field[i];
@@ -225,9 +139,9 @@ static void fields_emit(struct emit *e, uint32_t part)
 		if (field->part != part || (!field->reg && !field->guarded))
 			continue;
 		if (!grouped && field_is_guard(field))
-			guards_emit(e, part, i);
-		grouped = field_is_guard(field);
-		field_emit(e, field);
+			grouped = guards_emit(e, part, i);
+		field_emit(e, field, grouped ? &none : &word);
+		grouped -= grouped > 0;
 	}
 }
 
@@ -393,6 +307,18 @@ static bool piece_is_loose(const struct desc_build *b, uint64_t fixed, const str
 	return !fixed || fixed % granule || desc_place_granule(place) % granule;
 }
 
+/* zero: the length, where the sum comes out as 0. A plain field is added by the step itself. */
+static int length_emit(struct emit *e, const struct desc_sum *sum, uint64_t zero)
+{
+	bool plain = desc_sum_is_plain(sum);
+	int rc = plain ? 0 : desc_sum_emit(e, sum, payload_known(e->b));
+	struct spw_obj_step *step = desc_step_emit(e, PLAN_OP_length);
+
+	step->reg = plain ? (uint8_t)sum->term[0].reg : PLAN_REG_ZERO;
+	step->a = zero;
+	return rc;
+}
+
 /* A place of one product is computed by the step of the piece. */
 static int piece_emit(struct emit *e, uint64_t fixed)
 {
@@ -402,12 +328,10 @@ static int piece_emit(struct emit *e, uint64_t fixed)
 	struct spw_obj_step *step;
 	int rc = 0;
 
-	if (e->b->bytes.cnt && !fixed) {
-		rc = desc_sum_emit(e, &e->b->bytes, payload_known(e->b));
-		desc_step_emit(e, PLAN_OP_length);
-	}
+	if (e->b->bytes.cnt && !fixed)
+		rc = length_emit(e, &e->b->bytes, 0);
 	if (rc == 0)
-		rc = sum_check(place, payload_known(e->b));
+		rc = desc_sum_check(place, payload_known(e->b));
 	if (rc == 0 && !alone)
 		rc = desc_sum_emit(e, place, payload_known(e->b));
 	step = desc_step_emit(e, PLAN_OP_piece);
@@ -428,8 +352,7 @@ static int segment_emit(struct emit *e)
 	int rc;
 
 	fields_emit(e, s->part - 1);
-	rc = desc_sum_emit(e, &s->bytes, payload_known(e->b));
-	desc_step_emit(e, PLAN_OP_length)->a = s->zero;
+	rc = length_emit(e, &s->bytes, s->zero);
 	if (rc == 0)
 		rc = desc_sum_emit(e, &s->place, payload_known(e->b));
 	if (s->inline_data) {
@@ -438,8 +361,9 @@ static int segment_emit(struct emit *e)
 		step->need = PLAN_PIECE_WHOLE;
 		return rc;
 	}
-	desc_step_emit(e, PLAN_OP_piece_after)->need = PLAN_PIECE_WHOLE;
-	desc_step_emit(e, PLAN_OP_skip)->off = bytes;
+	step = desc_step_emit(e, PLAN_OP_piece_after);
+	step->off = bytes;
+	step->need = PLAN_PIECE_WHOLE;
 	return rc;
 }
 

@@ -8,19 +8,10 @@
 #include "base/spw_err.h"
 #include "obj/desc_emit.h"
 
-/* A field, and nothing else. */
-static bool sum_is_plain(const struct desc_sum *sum)
-{
-	const struct desc_term *term = &sum->term[0];
-
-	return sum->cnt == 1 && term->reg >= PLAN_REG_FIELD && !term->by_cnt && !term->minus &&
-	       term->times == 1 && term->over == 1;
-}
-
 /* The bits of a number that is one field, so that it wraps there; 64 of any other. */
 static uint32_t number_bits(const struct desc_build *b)
 {
-	for (uint32_t i = 0; sum_is_plain(&b->number) && i < b->field_cnt; i++)
+	for (uint32_t i = 0; desc_sum_is_plain(&b->number) && i < b->field_cnt; i++)
 		if (b->field[i].reg == (uint8_t)b->number.term[0].reg)
 			return b->field[i].bits;
 	return 64;
@@ -32,7 +23,7 @@ static int number_emit(struct emit *e)
 	struct spw_obj_plan *plan = e->plan;
 	uint64_t per = e->b->per ? e->b->per : 1;
 	uint32_t bits = number_bits(e->b);
-	bool plain = sum_is_plain(&e->b->number);
+	bool plain = desc_sum_is_plain(&e->b->number);
 	struct spw_obj_step *step;
 	int rc = plain ? 0 : desc_sum_emit(e, &e->b->number, PLAN_REG_HEADER);
 

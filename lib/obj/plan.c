@@ -15,6 +15,7 @@ struct run {
 	const uint8_t *frame;
 	uint64_t len, begin, end; /* of the frame; of what the packet's headers enclose */
 	uint64_t at, sum;
+	uint64_t word, have;    /* of the last load; bytes of the packet from its first byte on */
 	uint64_t start, length; /* of the payload */
 };
 
@@ -53,12 +54,12 @@ SPW_INLINE enum spw_obj_miss header_begin(const struct spw_obj_plan *plan, struc
 
 /* ---- fields ---- */
 
-/* The same near the end of the frame, of which only `need` bytes are known to be there. */
-SPW_COLD static uint64_t tail_load(const uint8_t *at, uint32_t need)
+/* The same where fewer than 8 bytes of the frame are left. */
+SPW_COLD static uint64_t tail_load(const uint8_t *at, uint64_t left)
 {
 	uint64_t w = 0;
 
-	for (uint32_t i = 0; i < need; i++)
+	for (uint32_t i = 0; i < left; i++)
 		w |= (uint64_t)at[i] << (56 - 8 * i);
 	return w;
 }
@@ -71,7 +72,7 @@ SPW_INLINE bool field_load(const struct run *run, const struct spw_obj_step *ste
 	if (spw_unlikely(at + step->need > run->end))
 		return false;
 	*w_out = spw_likely(at + 8 <= run->len) ? spw_be64_load(run->frame + at)
-						: tail_load(run->frame + at, step->need);
+						: tail_load(run->frame + at, run->len - at);
 	return true;
 }
 
@@ -176,6 +177,13 @@ SPW_INLINE enum spw_obj_miss payload_begin(struct run *run, const struct spw_obj
 	return SPW_OBJ_MISS_none;
 }
 
+SPW_INLINE void length_set(struct run *run, const struct spw_obj_step *step, uint64_t value)
+{
+	uint64_t length = sum_take(run) + value;
+
+	run->length = length ? length : step->a;
+}
+
 SPW_INLINE void key_per(const struct spw_obj_plan *plan, const struct spw_obj_step *step,
 			struct run *run, struct spw_obj_hit *hit, uint64_t *reg)
 {
@@ -218,10 +226,7 @@ SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, const st
 				(hit->flags & (SPW_OBJ_END | SPW_OBJ_SIZE)) != SPW_OBJ_END))
 			return SPW_OBJ_MISS_beyond;
 	}
-	hit->piece[hit->piece_cnt].pos = pos;
-	hit->piece[hit->piece_cnt].skip = (uint32_t)skip;
-	hit->piece[hit->piece_cnt].len = (uint32_t)len;
-	hit->piece_cnt++;
+	hit->piece[hit->piece_cnt++] = (struct spw_obj_piece){pos, (uint32_t)skip, (uint32_t)len};
 	return SPW_OBJ_MISS_none;
 }
 
@@ -281,23 +286,31 @@ SPW_INLINE enum spw_obj_miss piece_at_start(const struct spw_obj_plan *plan, str
 
 /* ---- the steps ---- */
 
-SPW_INLINE bool value_load(const struct run *run, const struct spw_obj_step *step, uint64_t *reg)
+SPW_INLINE bool value_load(struct run *run, const struct spw_obj_step *step, uint64_t *reg)
 {
 	uint64_t w;
 
 	if (!field_load(run, step, &w))
 		return false;
+	run->word = w;
+	run->have = run->end - run->at - step->off;
 	if (step->op == PLAN_OP_load_little) /* the first `need` bytes of w, the other way round */
 		w = __builtin_bswap64(w) & (UINT64_MAX >> (64 - 8 * step->need));
 	reg[step->reg] = w >> step->shift & step->a;
 	return true;
 }
 
-SPW_INLINE enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_step *step)
+SPW_INLINE bool value_same(const struct run *run, const struct spw_obj_step *step, uint64_t *reg)
 {
-	uint64_t w;
+	reg[step->reg] = run->word >> step->shift & step->a;
+	return step->need <= run->have;
+}
 
-	if (!field_load(run, step, &w))
+static enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_step *step)
+{
+	uint64_t w = run->word;
+
+	if (step->op == PLAN_OP_same_is ? step->need > run->have : !field_load(run, step, &w))
 		return SPW_OBJ_MISS_cut;
 	return (w >> step->shift & step->a) == step->b ? SPW_OBJ_MISS_none
 						       : SPW_OBJ_MISS_not_object;
@@ -332,6 +345,9 @@ static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run 
 				    struct spw_obj_hit *hit)
 {
 	switch ((enum plan_op)step->op) {
+	case PLAN_OP_load_is:
+	case PLAN_OP_same_is:
+		return value_is(run, step);
 	case PLAN_OP_test_is:
 		return reg[step->reg] == step->b ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
 	case PLAN_OP_test_in:
@@ -370,6 +386,7 @@ static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run 
 		hit->flags |= SPW_OBJ_END;
 		return SPW_OBJ_MISS_none;
 	case PLAN_OP_piece_after:
+		run->at += step->off;
 		return piece_add(plan, run, step, sum_take(run), 0, hit);
 	case PLAN_OP_piece_inline:
 		return piece_inline(plan, run, step, hit);
@@ -399,9 +416,10 @@ static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *
 		case PLAN_OP_match:
 			step += guards_match(run, step);
 			continue;
-		case PLAN_OP_load_is:
-			miss = value_is(run, step);
-			break;
+		case PLAN_OP_same:
+			if (!value_same(run, step, reg))
+				return SPW_OBJ_MISS_cut;
+			continue;
 		case PLAN_OP_unless_is:
 		case PLAN_OP_unless_in:
 		case PLAN_OP_unless_more:
@@ -424,8 +442,7 @@ static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *
 			miss = payload_begin(run, step, reg);
 			break;
 		case PLAN_OP_length:
-			run->length = run->sum ? run->sum : step->a;
-			run->sum = 0;
+			length_set(run, step, reg[step->reg]);
 			continue;
 		case PLAN_OP_piece:
 			return piece_at_start(plan, run, step, reg[step->reg], hit);

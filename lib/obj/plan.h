@@ -20,6 +20,8 @@
 #define PLAN_OP_LIST(X, P)                                                              \
 	X(P, load, "reg = (w >> shift) & a, w the 8 bytes at off, big-endian")          \
 	X(P, load_is, "the same field must be b, else not_object")                      \
+	X(P, same, "as load, of the word that the last load has read, off bytes on")    \
+	X(P, same_is, "as load_is, of that word")                                       \
 	X(P, match, "skips shift steps, guards one by one, if w & a is b")              \
 	X(P, load_little, "reg = (w >> shift) & a, w the `need` bytes at off, little")  \
 	X(P, test_is, "reg must be b, else not_object")                                 \
@@ -45,9 +47,9 @@
 	X(P, end, "flag END")                                                           \
 	X(P, info, "flag INFO; the run is over")                                        \
 	X(P, payload, "the payload starts at + off; header and rest; whole if a")       \
-	X(P, length, "length = sum")                                                    \
+	X(P, length, "length = sum + reg, or a where that is 0")                        \
 	X(P, piece, "length bytes from start on belong at sum")                         \
-	X(P, piece_after, "the same; where they start is known at spread")              \
+	X(P, piece_after, "the same; where they start is known at spread; at += off")   \
 	X(P, piece_inline, "length bytes at + off belong at sum; at moves behind them") \
 	X(P, spread, "pieces start one after the other from at + off on")               \
 	X(P, refuse, "beyond: more segments than a frame may have")                     \

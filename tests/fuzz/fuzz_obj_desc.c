@@ -29,9 +29,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	fuzz_demand(desc.plan.step_cnt <= SPW_OBJ_PLAN_STEP_MAX && desc.plan.object_bytes > 0);
 	for (uint32_t i = 0; i < desc.plan.step_cnt; i++) {
 		const struct spw_obj_step *step = &desc.plan.step[i];
-		const uint32_t regs = step->op == PLAN_OP_ids ? step->need : 1;
+		const uint32_t regs = step->op == PLAN_OP_ids    ? step->need
+				      : step->op == PLAN_OP_zero ? step->off
+								 : 1;
 
 		fuzz_demand(step->reg + regs <= PLAN_REG_CNT);
+		fuzz_demand(step->op != PLAN_OP_product || step->off < PLAN_REG_CNT);
 	}
 	fuzz_demand(desc.plan.granule == desc.rule.granule && desc.plan.granule > 0 &&
 		    desc.plan.granule <= desc.plan.object_bytes);
