@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that others wrote send to spinwire, and read what the scripts of kit/streams.py make: aravis' camera and
-receiver, GStreamer's payloader and depayloader of RFC 4175. Those of captures alone are in streams_test.py."""
+receiver, GStreamer's payloader and depayloader of RFC 4175, NumPy's types. streams_test.py has those of captures."""
 import contextlib
 import os
 import socket
@@ -13,7 +13,7 @@ import veth_test  # found by the line above
 from objects_test import Page
 from spwtest import Run, balanced, check, equal, spwlab
 from stream_formats import FORMATS
-from streams import payload
+from streams import payload, udp
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = "/usr/bin/python3"  # has Debian's modules
@@ -168,6 +168,52 @@ def test_gstreamer_receives():
     for n in range(8):
         lines = [pictures[(n * 6 + line) * 52:][:50] for line in range(6)]
         equal(b"".join(lines), payload(fmt.stream, (n + 3) * 3003, 0, 300), f"picture {n}")
+
+
+# ---- NumPy ----
+
+ALL_8, ALL_16 = bytes(range(256)), b"".join(n.to_bytes(2, "big") for n in range(65536))
+# wire, order, type, the bytes that are sent: every value of 8 and 16 bits
+TYPES = [(wire, "big", to, ALL_8) for wire in ("int8", "uint8") for to in ("float16", "float32")]
+TYPES += [("int16", order, to, ALL_16) for order in ("big", "little") for to in ("float32", "int16")]
+TYPES += [(wire, "big", wire, ALL_16) for wire in ("uint32", "float64", "complex64")]
+ASTYPE = """\
+import sys, numpy
+wire = numpy.fromfile(sys.argv[1], numpy.dtype(sys.argv[2]).newbyteorder({"big": ">", "little": "<"}[sys.argv[3]]))
+sys.stdout.buffer.write(wire.astype(sys.argv[4]).tobytes())
+"""
+
+
+def converted(folder, wire, order, to, data):
+    """One object of the bytes, as a consumer finds it."""
+    part = min(1024, len(data))
+    width = {"8": 1, "6": 2, "2": 4, "4": 8}[wire[-1]]  # the last digit of its bits
+    capture = os.path.join(folder, "in.pcap")
+    spwtest.write_pcap(capture, [udp(n.to_bytes(8, "big") + data[n * part:(n + 1) * part], 4660)
+                                 for n in range(len(data) // part)])
+    path = spwtest.write_file(folder, "types.yaml", f"format: counter\nset: {{ packets: {len(data) // part}, "
+                              f"payload: {part} }}\nwire: {wire}\norder: {order}\ntype: {to}\n"
+                              f"shape: [{len(data) // width}]\n")
+    with Run(["--port", f"ethdev:net_pcap0,rx_pcap={capture}", "--objects", path, "--executor", "inline"]) as run:
+        run.wait_ready()
+        spwlab.wait_for(lambda: run.telemetry("/spinwire/objects"), 30, "a stream")
+        page = Page(run.telemetry("/spinwire/objects")["0"])
+        spwlab.wait_for(page.published, 30, "the object")
+        found = page.objects()
+        run.end()
+        run.finish()
+    return found[0]
+
+
+def test_numpy_types():
+    """Conversions and byte orders are NumPy's."""
+    need_module("numpy", "python3-numpy")
+    with spwlab.scratch() as folder:
+        for wire, order, to, data in TYPES:
+            path = spwtest.write_file(folder, "wire", data)
+            theirs = subprocess.run([PYTHON, "-c", ASTYPE, path, wire, order, to], capture_output=True, check=True)
+            check(converted(folder, wire, order, to, data) == theirs.stdout,
+                  f"{wire}, {order}, as {to} differs from NumPy's")
 
 
 if __name__ == "__main__":
