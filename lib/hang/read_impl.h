@@ -7,6 +7,7 @@
  *   proc/PID/fd/N   the page itself, where the running machine has a link to it
  *   now             "TICKS REALTIME_NS": the counter and the clock when it was recorded
  *   addr            addresses of the host, one a line
+ *   qp              queue pairs (read_qp.c)
  *   gpu/N/NAME      what NVML answered: pci, busy, memory_busy, ... (read_gpu.c)
  */
 #ifndef HANG_READ_IMPL_H
@@ -82,5 +83,9 @@ bool hang_page_is_of(const struct hang_read *r, int64_t pid, const char *fd);
 void hang_threads_read(struct hang_read *r);
 /* Purpose: RDMA ports. Thread: control. */
 void hang_ports_read(struct hang_read *r);
+/* Purpose: queue pairs. Thread: control. */
+void hang_qps_read(struct hang_read *r);
+/* Purpose: TCP connections that nobody has answered; addresses of the host. Thread: control. */
+void hang_tcp_read(struct hang_read *r);
 
 #endif
