@@ -58,6 +58,7 @@ int spw_hang_read(const struct spw_hang_where *where, struct spw_hang_snap *snap
 	hang_threads_read(&r);
 	hang_ports_read(&r);
 	hang_qps_read(&r);
+	hang_gpus_read(&r);
 	hang_tcp_read(&r);
 	snprintf(snap_out->why[SPW_HANG_SOURCE_ras], sizeof(snap_out->why[0]), "it is not asked");
 	snap_out->taken = true;

@@ -8,7 +8,7 @@
  *   now             "TICKS REALTIME_NS": the counter and the clock when it was recorded
  *   addr            addresses of the host, one a line
  *   qp              queue pairs (read_qp.c)
- *   gpu/N/NAME      what NVML answered: pci, busy, memory_busy, ... (read_gpu.c)
+ *   gpu             what NVML answered (read_gpu.c)
  */
 #ifndef HANG_READ_IMPL_H
 #define HANG_READ_IMPL_H
@@ -85,6 +85,8 @@ void hang_threads_read(struct hang_read *r);
 void hang_ports_read(struct hang_read *r);
 /* Purpose: queue pairs. Thread: control. */
 void hang_qps_read(struct hang_read *r);
+/* Purpose: GPUs. Thread: control. */
+void hang_gpus_read(struct hang_read *r);
 /* Purpose: TCP connections that nobody has answered; addresses of the host. Thread: control. */
 void hang_tcp_read(struct hang_read *r);
 

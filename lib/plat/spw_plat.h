@@ -32,6 +32,7 @@ extern "C" {
 #define SPW_PLAT_NAME_MAX    48u
 #define SPW_PLAT_PAIR_MAX    40u
 #define SPW_PLAT_NCCL_MAX    16u
+#define SPW_PLAT_GPU_PID_MAX 32u /* processes on a GPU */
 
 struct json_t; /* jansson's json_t */
 
@@ -486,6 +487,24 @@ const struct spw_plat_core *spw_plat_core_by_cpu(const struct spw_plat *plat, ui
  * reason: no driver library, no such device.
  */
 int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out);
+
+/* A GPU while it works, by NVML. -1: unknown, or it answers "Not Supported". */
+struct spw_plat_gpu_now {
+	int64_t busy, memory_busy; /* percent of the last sample, at most a second */
+	int64_t power_mw;
+	int64_t sm_mhz, sm_max_mhz;
+	int64_t reasons; /* bits of nvmlClocksThrottleReasons */
+	/* Processes that compute, as this process's PID namespace has them; -1: unknown. */
+	int32_t pid_cnt;
+	uint32_t pid[SPW_PLAT_GPU_PID_MAX];
+};
+
+/* Purpose: what every GPU does now, and which processes are on it. Creates nothing on the GPU.
+ * Shape: lib: the library, NULL: the machine's; gpu_out[SPW_PLAT_GPU_MAX].
+ * Returns: how many there are; -ENODEV, with a text: no NVML.
+ * Thread: control; milliseconds, a second when it opens NVML.
+ */
+int spw_plat_gpus_now(const char *lib, struct spw_plat_gpu_now *gpu_out);
 
 struct spw_cuda_module; /* cuda/spw_cuda.h */
 

@@ -127,4 +127,6 @@ static SPW_UNUSED void kit_equal(struct spw_hang_num num, int64_t value)
 	assert_int_equal(num.value, value);
 }
 
+#define RECORDED(test) cmocka_unit_test_setup_teardown(test, kit_open, kit_close)
+
 #endif

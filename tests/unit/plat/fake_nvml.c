@@ -23,6 +23,8 @@ int nvmlDeviceGetTemperature(void *device, int sensor, unsigned int *celsius);
 int nvmlDeviceGetPowerUsage(void *device, unsigned int *mw);
 int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned int *lanes);
 int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned int *lanes);
+int nvmlDeviceGetUtilizationRates(void *device, unsigned int *gpu_and_memory);
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *cnt, unsigned int *user);
 const char *nvmlErrorString(int rc);
 
 static int one_device;
@@ -100,6 +102,22 @@ int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned int *lanes)
 	(void)device;
 	(void)lanes;
 	return NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetUtilizationRates(void *device, unsigned int *gpu_and_memory)
+{
+	gpu_and_memory[0] = 96;
+	gpu_and_memory[1] = 0;
+	return device == &one_device ? 0 : 2;
+}
+
+/* A process with 24 bytes each: its id first. */
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *cnt, unsigned int *user)
+{
+	user[0] = 4711;
+	user[6] = 4712;
+	*cnt = 2;
+	return device == &one_device ? 0 : 2;
 }
 
 const char *nvmlErrorString(int rc)

@@ -183,6 +183,23 @@ static void a_hot_gpu_is_found_by_nvml(void **state)
 	spw_plat_free(plat);
 }
 
+/* What hangs is read while it hangs: load and processes as well. */
+static void a_gpu_now(void **state)
+{
+	struct spw_plat_gpu_now gpu[SPW_PLAT_GPU_MAX];
+
+	(void)state;
+	assert_int_equal(spw_plat_gpus_now(nvml_lib, gpu), 1);
+	assert_int_equal(gpu[0].busy, 96);
+	assert_int_equal(gpu[0].memory_busy, 0);
+	assert_int_equal(gpu[0].power_mw, -1);
+	assert_int_equal(gpu[0].sm_mhz, 500);
+	assert_int_equal(gpu[0].reasons, 0x40);
+	assert_int_equal(gpu[0].pid_cnt, 2);
+	assert_int_equal(gpu[0].pid[1], 4712);
+	assert_int_equal(spw_plat_gpus_now("libm.so.6", gpu), -ENODEV);
+}
+
 static void a_machine_without_cuda_has_no_gpu(void **state)
 {
 	static const char *const libs[] = {"/nonexistent/libcuda.so.1", "libm.so.6", ""};
@@ -419,6 +436,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(spark_gpu),
 		cmocka_unit_test(ipv6_addresses_count),
 		cmocka_unit_test(a_hot_gpu_is_found_by_nvml),
+		cmocka_unit_test(a_gpu_now),
 		cmocka_unit_test(a_machine_without_cuda_has_no_gpu),
 		cmocka_unit_test(a_bare_tree_is_enough),
 		cmocka_unit_test(unknown_facts_say_why),
