@@ -85,6 +85,8 @@ void hang_threads_read(struct hang_read *r);
 void hang_ports_read(struct hang_read *r);
 /* Purpose: queue pairs. Thread: control. */
 void hang_qps_read(struct hang_read *r);
+/* Purpose: PyTorch's flight recorders, in the last snapshot. Thread: control. */
+void hang_recorder_read(struct hang_read *r);
 /* Purpose: GPUs. Thread: control. */
 void hang_gpus_read(struct hang_read *r);
 /* Purpose: TCP connections that nobody has answered; addresses of the host. Thread: control. */
