@@ -149,16 +149,9 @@ static void read_page_op(const struct hang_page_view *v, const struct spw_hang_o
 	row->enqueued_ns = read_page_age(v, op->begun_tsc);
 }
 
-static bool read_page_comm(const struct hang_page_view *v, const struct spw_hang_comm *c,
-			   struct spw_hang_snap *snap)
+static void read_page_comm(const struct hang_page_view *v, const struct spw_hang_comm *c,
+			   struct spw_hang_comm_row *row)
 {
-	struct spw_hang_comm_row *row;
-
-	if (!c->used)
-		return false;
-	row = spw_hang_row_add(snap, SPW_HANG_TABLE_comm);
-	if (!row)
-		return false;
 	row->pid = spw_hang_num(v->pid);
 	read_page_hash(row->comm, sizeof(row->comm), c->comm_hash);
 	row->rank = read_page_natural(c->rank);
@@ -173,6 +166,18 @@ static bool read_page_comm(const struct hang_page_view *v, const struct spw_hang
 	row->recvs_begun = read_page_count(c->recvs_begun);
 	row->recvs_ended = read_page_count(c->recvs_ended);
 	read_page_op(v, &c->coll, row);
+}
+
+bool hang_page_comm_rows(const struct spw_hang_comm *entry, const struct hang_page_view *v,
+			 struct spw_hang_snap *snap)
+{
+	struct spw_hang_comm_row *row;
+	struct spw_hang_comm c;
+
+	if (!spw_hang_entry_read(entry, &c, sizeof(c)) || !c.used ||
+	    !(row = spw_hang_row_add(snap, SPW_HANG_TABLE_comm)))
+		return false;
+	read_page_comm(v, &c, row);
 	return true;
 }
 
@@ -226,38 +231,38 @@ static void read_page_view(const struct hang_page_view *v, const struct spw_hang
 	PAGE_TEXT(row->peer, c->peer);
 }
 
-static void read_page_conn(const struct hang_page_view *v, uint32_t entry,
-			   const struct spw_hang_conn *c, struct spw_hang_snap *snap)
+bool hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
+			 const struct hang_page_view *v, struct spw_hang_snap *snap)
 {
 	struct spw_hang_conn_row *row;
+	struct spw_hang_conn c;
 
-	if (!spw_in_range(c->view.state, SPW_HANG_CONN_LISTENING, SPW_HANG_CONN_FAILED) ||
+	if (!spw_hang_entry_read(entry, &c, sizeof(c)) ||
+	    !spw_in_range(c.view.state, SPW_HANG_CONN_LISTENING, SPW_HANG_CONN_FAILED) ||
 	    !(row = spw_hang_row_add(snap, SPW_HANG_TABLE_conn)))
-		return;
+		return false;
 	row->pid = spw_hang_num(v->pid);
-	row->entry = spw_hang_num(entry);
-	row->calls = read_page_count(c->calls);
-	row->begun = read_page_count(c->begun);
-	row->ended = read_page_count(c->ended);
-	row->called_ns = read_page_age(v, c->called_tsc);
-	read_page_view(v, &c->view, row);
-	for (uint32_t i = 0; i < SPW_MIN(c->view.rail_cnt, SPW_HANG_RAIL_MAX); i++)
-		read_page_rail(v, entry, i, &c->rail[i], snap);
+	row->entry = spw_hang_num(idx);
+	row->calls = read_page_count(c.calls);
+	row->begun = read_page_count(c.begun);
+	row->ended = read_page_count(c.ended);
+	row->called_ns = read_page_age(v, c.called_tsc);
+	read_page_view(v, &c.view, row);
+	for (uint32_t i = 0; i < SPW_MIN(c.view.rail_cnt, SPW_HANG_RAIL_MAX); i++)
+		read_page_rail(v, idx, i, &c.rail[i], snap);
+	return true;
 }
 
-uint32_t hang_page_rows(const struct spw_hang_page *page, const struct hang_page_view *v,
-			struct spw_hang_snap *snap)
+/* Returns: how many communicators it has. */
+static uint32_t read_page_rows(const struct spw_hang_page *page, const struct hang_page_view *v,
+			       struct spw_hang_snap *snap)
 {
-	struct spw_hang_comm comm;
-	struct spw_hang_conn conn;
 	uint32_t comms = 0;
 
 	for (uint32_t i = 0; i < SPW_HANG_COMM_MAX; i++)
-		if (spw_hang_entry_read(&page->comm[i], &comm, sizeof(comm)))
-			comms += read_page_comm(v, &comm, snap);
+		comms += hang_page_comm_rows(&page->comm[i], v, snap);
 	for (uint32_t i = 0; i < SPW_HANG_CONN_MAX; i++)
-		if (spw_hang_entry_read(&page->conn[i], &conn, sizeof(conn)))
-			read_page_conn(v, i, &conn, snap);
+		hang_page_conn_rows(&page->conn[i], i, v, snap);
 	return comms;
 }
 
@@ -281,7 +286,7 @@ static void read_page_of(struct hang_read *r, struct spw_hang_proc_row *row)
 	if (!page)
 		return;
 	v.tsc_hz = page->tsc_hz;
-	row->profiler = spw_hang_num(hang_page_rows(page, &v, r->snap) > 0);
+	row->profiler = spw_hang_num(read_page_rows(page, &v, r->snap) > 0);
 	read_page_close(page);
 }
 

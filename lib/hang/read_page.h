@@ -16,10 +16,12 @@ struct hang_page_view {
 	uint64_t tsc_hz;
 };
 
-/* Purpose: adds the rows of a page, which may hold anything.
- * Returns: how many communicators it has. Thread: control.
+/* Purpose: adds the rows of an entry, which may hold anything and may change meanwhile.
+ * Returns: whether it is in use. Thread: control.
  */
-uint32_t hang_page_rows(const struct spw_hang_page *page, const struct hang_page_view *v,
-			struct spw_hang_snap *snap);
+bool hang_page_comm_rows(const struct spw_hang_comm *entry, const struct hang_page_view *v,
+			 struct spw_hang_snap *snap);
+bool hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
+			 const struct hang_page_view *v, struct spw_hang_snap *snap);
 
 #endif
