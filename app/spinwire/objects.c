@@ -23,6 +23,7 @@
 #include "base/spw_err.h"
 #include "base/spw_file.h"
 #include "base/spw_log.h"
+#include "objects_slow.h"
 
 #define CONSUMER_TURNS 20u /* of the control loop, between two looks at consumers */
 
@@ -120,13 +121,14 @@ static json_t *receipt_ranges_json(const struct spw_obj_receipt *r)
 
 /* Times are ns since the CPU's counter began, as the NIC stamps that were translated. */
 static json_t *receipt_json(const struct app *app, const struct spw_topo_lane *lane,
-			    const struct spw_obj_receipt *r)
+			    const struct spw_pipe_receipt *one)
 {
+	const struct spw_obj_receipt *r = &one->receipt;
 	const struct spw_tsc *tsc = &app->tsc;
 
 	return json_pack(
 		"{s:s,s:o,s:I,s:I,s:s,s:s,s:{s:I,s:I,s:I,s:I,s:I},s:{s:I,s:I,s:I,s:I},s:o,s:I,s:o,"
-		"s:o,s:I,s:I,s:I,s:o}",
+		"s:o,s:I,s:I,s:I,s:o,s:o}",
 		"schema", "spinwire.object/1", "stream", app_json_text(lane->stream.page->name),
 		"id", (json_int_t)r->id, "generation", (json_int_t)r->generation, "state",
 		SPW_ENUM_NAME(state_word, r->state), "cause", SPW_ENUM_NAME(cause_word, r->cause),
@@ -140,14 +142,29 @@ static json_t *receipt_json(const struct app *app, const struct spw_topo_lane *l
 		app_json_known(r->last_nic, r->last_nic), "nic_uncertainty_ns",
 		(json_int_t)r->nic_unc_ns, "open_ns", (json_int_t)spw_tsc_to_ns(tsc, r->open_tsc),
 		"close_ns", (json_int_t)spw_tsc_to_ns(tsc, r->close_tsc), "publish_ns",
-		app_json_known(r->publish_tsc, spw_tsc_to_ns(tsc, r->publish_tsc)));
+		app_json_known(r->publish_tsc, spw_tsc_to_ns(tsc, r->publish_tsc)), "way",
+		app_object_way_json(app, one));
+}
+
+/* The consumer writes its stamp; one that ended while it held the object left none. */
+static json_t *receipt_release_json(const struct app *app, const struct spw_topo_lane *lane,
+				    const struct spw_pipe_receipt *one)
+{
+	const struct spw_obj_receipt *r = &one->receipt;
+
+	return json_pack(
+		"{s:s,s:o,s:I,s:I,s:I,s:o}", "schema", "spinwire.release/1", "stream",
+		app_json_text(lane->stream.page->name), "id", (json_int_t)r->id, "generation",
+		(json_int_t)r->generation, "publish_ns",
+		(json_int_t)spw_tsc_to_ns(&app->tsc, r->publish_tsc), "release_ns",
+		app_json_known(one->release_tsc, spw_tsc_to_ns(&app->tsc, one->release_tsc)));
 }
 
 /* A full disk does not stop the data path: the failure is noted and reported once, at the end. */
 static void receipt_write(struct app *app, const struct spw_topo_lane *lane,
-			  const struct spw_obj_receipt *r)
+			  const struct spw_pipe_receipt *r)
 {
-	json_t *row = receipt_json(app, lane, r);
+	json_t *row = r->released ? receipt_release_json(app, lane, r) : receipt_json(app, lane, r);
 
 	if (app->receipts && (!row || json_dumpf(row, app->receipts, JSON_COMPACT) ||
 			      fputc('\n', app->receipts) == EOF))
@@ -159,7 +176,7 @@ static void receipt_write(struct app *app, const struct spw_topo_lane *lane,
  * what finds the ring full is counted as lost, so all that is there is taken in each turn. */
 void app_objects_turn(struct app *app, uint64_t turn)
 {
-	struct spw_obj_receipt receipt;
+	struct spw_pipe_receipt receipt;
 
 	for (uint32_t i = 0; app->receipts && i < app->topo.lane_cnt; i++)
 		while (spw_pipe_receipt(&app->topo.lane[i]->pipe, &receipt))
@@ -262,6 +279,7 @@ void app_objects_print(const struct app *app, bool brief)
 			continue;
 		objects_print_stream(app->topo.lane[i]);
 		objects_print_frames(app->topo.lane[i], brief);
+		app_objects_slow_print(app, app->topo.lane[i], brief);
 	}
 }
 
@@ -276,7 +294,7 @@ static json_t *objects_words_json(const struct spw_enum_word *word, const uint64
 
 /* Unlike the text, JSON has every word, also where its count is 0: a script finds the same keys in
  * every run. */
-static json_t *objects_stream_json(const struct spw_topo_lane *lane)
+static json_t *objects_stream_json(const struct app *app, const struct spw_topo_lane *lane)
 {
 	json_t *frames = json_object();
 	struct spw_obj_count count;
@@ -284,14 +302,16 @@ static json_t *objects_stream_json(const struct spw_topo_lane *lane)
 	spw_obj_stat(lane->stream.obj, &count);
 	for (int f = 0; f < SPW_OBJ_FATE_CNT; f++)
 		json_object_set_new(frames, fate_name[f], app_json_number(count.frames[f]));
-	return json_pack(
-		"{s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I}", "stream",
-		app_json_text(lane->stream.page->name), "port", app_json_text(lane->port->name),
-		"states", objects_words_json(state_word, count.objects, SPW_OBJ_STATE_CNT),
-		"causes", objects_words_json(cause_word, count.causes, SPW_OBJ_CAUSE_CNT), "frames",
-		frames, "taken_back", (json_int_t)count.taken_back, "unseen",
-		(json_int_t)count.unseen, "restarts", (json_int_t)count.restarts, "bytes_present",
-		(json_int_t)count.bytes_present, "bytes_missing", (json_int_t)count.bytes_missing);
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:o,s:o}", "stream",
+			 app_json_text(lane->stream.page->name), "port",
+			 app_json_text(lane->port->name), "states",
+			 objects_words_json(state_word, count.objects, SPW_OBJ_STATE_CNT), "causes",
+			 objects_words_json(cause_word, count.causes, SPW_OBJ_CAUSE_CNT), "frames",
+			 frames, "taken_back", (json_int_t)count.taken_back, "unseen",
+			 (json_int_t)count.unseen, "restarts", (json_int_t)count.restarts,
+			 "bytes_present", (json_int_t)count.bytes_present, "bytes_missing",
+			 (json_int_t)count.bytes_missing, "slow", app_objects_slow_json(app, lane),
+			 "latency", app_objects_latency_json(app, lane));
 }
 
 json_t *app_objects_json(const struct app *app)
@@ -300,6 +320,6 @@ json_t *app_objects_json(const struct app *app)
 
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
 		if (app->topo.lane[i]->stream.obj)
-			json_array_append_new(streams, objects_stream_json(app->topo.lane[i]));
+			json_array_append_new(streams, objects_stream_json(app, app->topo.lane[i]));
 	return streams;
 }

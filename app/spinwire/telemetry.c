@@ -224,6 +224,7 @@ static void objects_dict(struct app *app, const char *params SPW_UNUSED, struct 
 		const struct spw_topo_lane *lane = app->topo.lane[i];
 		const struct spw_region *region = &app->topo.region[lane->stream.region];
 		struct rte_tel_data *dict = lane->stream.obj ? dict_new() : NULL;
+		const struct spw_pipe_objects_slow *slow = spw_pipe_objects_slow(&lane->pipe);
 		struct spw_obj_count count;
 		char number[16];
 
@@ -243,6 +244,9 @@ static void objects_dict(struct app *app, const char *params SPW_UNUSED, struct 
 			dict_add_as(dict, "objects", app_objects_state_name(s), count.objects[s]);
 		for (int c = 0; c < SPW_OBJ_CAUSE_CNT; c++)
 			dict_add_as(dict, "cause", app_objects_cause_name(c), count.causes[c]);
+		for (int c = 0; c < SPW_OBJ_SLOW_CNT; c++)
+			dict_add_as(dict, "slow", spw_obj_slow_name((enum spw_obj_slow)c),
+				    spw_thr_load_rlx(&slow->objects[c]));
 		snprintf(number, sizeof(number), "%u", i);
 		dict_add_dict(d, number, dict);
 	}

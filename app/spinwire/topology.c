@@ -122,6 +122,7 @@ static void topology_conf_rest(struct app *app)
 	tc->pipe.record = app->conf.run.stamps;
 	tc->pipe.nic_frames = app->conf.run.frame_stamps;
 	tc->pipe.slow_ns = app->conf.run.slow_ns;
+	tc->pipe.slow_object_ns = app->conf.run.slow_object_ns;
 	tc->pipe.quota_fd = app->quota_fd;
 	tc->pipe.frames_max = app->conf.run.frames;
 	tc->pipe.receipts = app->conf.run.receipts[0] != '\0';

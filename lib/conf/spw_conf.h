@@ -94,8 +94,9 @@ struct spw_conf {
 		bool stamps;          /* stages and regimes on */
 		bool frame_stamps;    /* stages from each frame's NIC stamp on */
 		uint64_t slow_ns;     /* frames above it get a cause */
-		uint32_t burst;       /* 1 .. SPW_BURST_MAX */
-		char slo[64];         /* "20us@p99.9", "" none */
+		uint64_t slow_object_ns;     /* objects likewise; 0: above their deadline */
+		uint32_t burst;              /* 1 .. SPW_BURST_MAX */
+		char slo[64];                /* "20us@p99.9", "" none */
 		enum spw_conf_litmus litmus; /* test of the memory before the start */
 		char capture[512];           /* pcapng file of received frames, "" none */
 		uint64_t capture_limit;      /* its largest size */

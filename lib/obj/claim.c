@@ -127,6 +127,7 @@ static enum spw_obj_fate claim_take(struct spw_obj *obj, struct obj_fill *f,
 	if (fate == SPW_OBJ_FATE_placed) {
 		f->packets++;
 		f->last_nic = nic_ns;
+		f->last_tsc = obj->turn.now_tsc;
 		f->receipt.bytes_overlap += c->old;
 		if (f->receipt.first_nic == 0)
 			f->receipt.first_nic = nic_ns;

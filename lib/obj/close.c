@@ -25,6 +25,7 @@ static enum spw_obj_cause close_cause(const struct obj_fill *f, enum spw_obj_cau
 void obj_close_fill(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_cause cause)
 {
 	f->receipt.close_tsc = obj->turn.now_tsc;
+	f->way.empty_tsc = obj->turn.empty_tsc;
 	f->whole_cnt = 0; /* the common frame finds no room in it */
 	if (obj->cur == f)
 		obj->cur = &obj->none;
@@ -138,9 +139,7 @@ uint32_t spw_obj_due(struct spw_obj *obj, struct spw_move *move_out, uint32_t ma
 	return cnt + close_fill_row(obj, &obj->window, move_out + cnt, max - cnt);
 }
 
-/* No frame follows. The fills still go through the executor, so that those who take the last
- * objects find nothing undefined in them. */
-void spw_obj_stop(struct spw_obj *obj)
+void obj_close_all(struct spw_obj *obj)
 {
 	for (uint32_t i = obj->window.first; i != obj->window.end; i++) {
 		struct obj_fill *f = *window_row(&obj->window, i);
@@ -148,4 +147,15 @@ void spw_obj_stop(struct spw_obj *obj)
 		if (f->state == OBJ_OPEN)
 			obj_close_fill(obj, f, SPW_OBJ_CAUSE_stop);
 	}
+}
+
+/* No frame follows. The fills still go through the executor, so that those who take the last
+ * objects find nothing undefined in them. No buffer is used again, so releases are reported now. */
+void spw_obj_stop(struct spw_obj *obj)
+{
+	obj_close_all(obj);
+	for (uint32_t b = 0; b < obj->buffer_cnt; b++)
+		if ((spw_thr_load_acq(&obj->page->buffer[b].state) & 0xff) ==
+		    SPW_OBJ_FREE) /* [OB2 acquire] */
+			obj_publish_released(obj, b);
 }

@@ -11,13 +11,14 @@
 #include "obj/window.h"
 
 /* A receipt that is final: the counts, and whoever wants it. */
-static void publish_receipt(struct spw_obj *obj, const struct spw_obj_receipt *r)
+static void publish_receipt(struct spw_obj *obj, const struct spw_obj_receipt *r,
+			    const struct spw_obj_way *way)
 {
 	spw_thr_count(&obj->count.causes[r->cause], 1);
 	spw_thr_count(&obj->count.bytes_present, r->bytes_present);
 	spw_thr_count(&obj->count.bytes_missing, r->bytes_due - r->bytes_present);
 	if (obj->receipt)
-		obj->receipt(obj->receipt_arg, r);
+		obj->receipt(obj->receipt_arg, r, way);
 }
 
 /* What is counted elsewhere while the object is open. */
@@ -29,6 +30,7 @@ static void publish_sum_up(const struct spw_obj *obj, struct obj_fill *f)
 	r->bytes_due = f->size;
 	r->bytes_present = f->size - f->left;
 	r->last_nic = f->last_nic;
+	f->way.last_tsc = f->last_tsc;
 	r->nic_unc_ns = obj->turn.nic_unc_ns;
 }
 
@@ -40,7 +42,7 @@ void obj_publish_none(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_stat
 	f->receipt.state = state;
 	publish_sum_up(obj, f);
 	spw_thr_count(&obj->count.objects[state], 1);
-	publish_receipt(obj, &f->receipt);
+	publish_receipt(obj, &f->receipt, &f->way);
 }
 
 void obj_publish_taken_back(struct spw_obj *obj, uint32_t buffer, uint64_t generation)
@@ -55,7 +57,22 @@ void obj_publish_taken_back(struct spw_obj *obj, uint32_t buffer, uint64_t gener
 					  .publish_tsc = first->publish_tsc};
 
 	spw_thr_count(&obj->count.taken_back, 1);
-	publish_receipt(obj, &r);
+	publish_receipt(obj, &r, &(const struct spw_obj_way){0});
+}
+
+/* A consumer may have written anything into the page: what is taken from it are numbers that are
+ * only reported. */
+void obj_publish_released(struct spw_obj *obj, uint32_t buffer)
+{
+	const struct spw_obj_buffer *b = &obj->page->buffer[buffer];
+	const struct spw_obj_receipt r = {.id = b->receipt.id,
+					  .generation = spw_thr_load_rlx(&b->state) >> 8,
+					  .publish_tsc = b->receipt.publish_tsc};
+	const struct spw_obj_way way = {.release_tsc = spw_thr_load_rlx(&b->release_tsc),
+					.released = true};
+
+	if (obj->receipt && r.generation)
+		obj->receipt(obj->receipt_arg, &r, &way);
 }
 
 /* The receipt before READY, READY before the queue's new end: a consumer that finds the one finds
@@ -69,6 +86,8 @@ static void publish_fill(struct spw_obj *obj, struct obj_fill *f, uint64_t now_t
 	f->state = OBJ_DONE;
 	f->receipt.generation = obj->head;
 	f->receipt.publish_tsc = now_tsc;
+	f->way.order_tsc = obj->closed_tsc;
+	obj->closed_tsc = SPW_MAX(obj->closed_tsc, f->receipt.close_tsc);
 	buffer->receipt = f->receipt;
 	spw_thr_store_rel(&buffer->state, /* [OB1 release] */
 			  spw_obj_state_word(obj->head, SPW_OBJ_READY));
@@ -79,7 +98,7 @@ static void publish_fill(struct spw_obj *obj, struct obj_fill *f, uint64_t now_t
 	obj->closed_cnt--;
 	spw_thr_count(&obj->count.published, 1);
 	spw_thr_count(&obj->count.objects[f->receipt.state], 1);
-	publish_receipt(obj, &f->receipt);
+	publish_receipt(obj, &f->receipt, &f->way);
 }
 
 /* Nothing is written into it any more: it is closed, its gaps are filled, and the last batch with a

@@ -24,8 +24,10 @@ static uint32_t shed_find_free(struct spw_obj *obj)
 
 		obj->buffer_at = b + 1 == obj->buffer_cnt ? 0 : b + 1;
 		state = spw_thr_load_acq(&obj->page->buffer[b].state); /* [OB2 acquire] */
-		if ((state & 0xff) == SPW_OBJ_FREE)
+		if ((state & 0xff) == SPW_OBJ_FREE) {
+			obj_publish_released(obj, b);
 			return b;
+		}
 	}
 	return OBJ_NO_BUFFER;
 }

@@ -78,6 +78,9 @@ struct spw_obj_turn {
 	uint64_t seq;        /* of the batch that will carry the moves */
 	uint32_t busy;       /* 256ths of the executor's ring that are in flight, 0 .. 256 */
 	uint32_t nic_unc_ns; /* uncertainty of the frames' NIC stamps */
+	/* The last poll, before the one that brought the frames, that left the port empty: they
+	 * came later. 0: not known. */
+	uint64_t empty_tsc;
 };
 
 /* The owner's counters; sampled by others. */
@@ -94,10 +97,22 @@ struct spw_obj_count {
 	uint64_t bytes_missing;
 };
 
-/* Called for every receipt when it is final: published, shed or aborted; for an object that is
- * taken back once more, then with state shed and no counts, since its first receipt has them.
+/* What the owner knows of an object's way beside the receipt, ticks; 0: not known. */
+struct spw_obj_way {
+	uint64_t last_tsc;    /* its last frame was placed */
+	uint64_t empty_tsc;   /* struct spw_obj_turn's, when it was closed */
+	uint64_t order_tsc;   /* all objects that were handed over before it were closed */
+	uint64_t release_tsc; /* a consumer gave it back; 0: for one that ended holding it */
+	bool released;        /* this is about its release */
+};
+
+/* Called for every receipt when it is final: published, shed or aborted. Once more for an object
+ * that is taken back: with state shed and no counts, since its first receipt has them. Once more,
+ * way->released, with id, generation and publish_tsc alone, when the buffer of an object that
+ * consumers have released is used again, or by spw_obj_stop.
  * Thread: owner; it must not wait. */
-typedef void spw_obj_receipt_fn(void *arg, const struct spw_obj_receipt *receipt);
+typedef void spw_obj_receipt_fn(void *arg, const struct spw_obj_receipt *receipt,
+				const struct spw_obj_way *way);
 
 struct spw_obj; /* opaque */
 
@@ -155,7 +170,7 @@ void spw_obj_retired(struct spw_obj *obj, uint64_t retired_seq, uint64_t now_tsc
 bool spw_obj_pending(const struct spw_obj *obj, uint64_t now_tsc);
 
 /* Purpose: closes everything that is open, cause stop; then spw_obj_due and spw_obj_retired as
- *          long as spw_obj_pending.
+ *          long as spw_obj_pending. Reports what has been released by then.
  * Thread:  owner, at the end. */
 void spw_obj_stop(struct spw_obj *obj);
 

@@ -197,7 +197,7 @@ void spw_obj_close(struct spw_obj *obj)
 {
 	if (!obj)
 		return;
-	spw_obj_stop(obj);
+	obj_close_all(obj);
 	window_abort(obj, &obj->line);
 	window_abort(obj, &obj->window);
 	spw_thr_store_rel(&obj->page->ended, 1); /* [OB4 release] */
@@ -238,6 +238,7 @@ enum spw_obj_fate obj_window_hit(struct spw_obj *obj, const struct spw_obj_hit *
 	obj->heard_tsc = obj->turn.now_tsc;
 	f->free_seq = obj->turn.seq + 1;
 	f->last_nic = nic_ns;
+	f->last_tsc = obj->turn.now_tsc;
 	f->packets++;
 	f->left -= piece->len;
 	if (spw_unlikely(f->left == 0))

@@ -42,7 +42,7 @@ struct obj_fill {
 	uint64_t base;      /* of its buffer, in the region */
 	uint64_t left;      /* bytes missing */
 	uint64_t free_seq;  /* no move into it is in this batch or a later one */
-	uint64_t packets, last_nic;
+	uint64_t packets, last_nic, last_tsc;
 	/* the rest */
 	uint64_t id;
 	uint64_t size; /* bytes of the object, on the wire */
@@ -54,6 +54,7 @@ struct obj_fill {
 	bool spilled;  /* frames were dropped inside while it was open */
 	bool unfilled; /* closed, and wants fill moves */
 	struct spw_obj_receipt receipt;
+	struct spw_obj_way way;
 };
 
 /* Fills in the order of their keys: fill[first .. end - 1], by index & mask. */
@@ -100,6 +101,7 @@ struct spw_obj {
 	uint32_t *queue_own;              /* the same, out of the consumers' reach */
 	uint32_t buffer_cnt, buffer_at;   /* where the search for a free one goes on */
 	uint64_t head;                    /* objects published */
+	uint64_t closed_tsc;              /* the latest close of one that was published */
 	uint64_t unread;                  /* those published before this one are not READY */
 	uint64_t *written;                /* [buffer]: bytes on the wire beyond which all is fill */
 	uint64_t *claimed, claimed_words; /* of one buffer */
@@ -166,8 +168,13 @@ struct obj_fill *obj_shed_begin(struct spw_obj *obj, uint64_t id, uint64_t key);
  * missing. */
 void obj_close_fill(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_cause cause);
 
+/* close.c: ends all that are open, cause stop. */
+void obj_close_all(struct spw_obj *obj);
+
 /* publish.c: the receipt of an object that nobody gets. */
 void obj_publish_none(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_state state);
+/* publish.c: the object that was in a buffer that is FREE, and now is to be used. */
+void obj_publish_released(struct spw_obj *obj, uint32_t buffer);
 /* publish.c: for an object that the owner took back. */
 void obj_publish_taken_back(struct spw_obj *obj, uint32_t buffer, uint64_t generation);
 

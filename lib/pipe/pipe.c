@@ -303,9 +303,9 @@ SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 		if (flags & SPW_PIPE_OBJECTS)
 			pipe_obj_retire(pipe, done);
 		spw_gring_retire(pipe->ring, done);
+		if (flags & SPW_PIPE_OBJECTS)
+			pipe_obj_retired(pipe, done);
 	}
-	if ((flags & SPW_PIPE_OBJECTS) && settled)
-		pipe_obj_retired(pipe);
 	return settled;
 }
 

@@ -44,6 +44,14 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 		    const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
 		    bool sent_tx) SPW_COLD;
 
+/* pipe_slow.c. Purpose: an executor's stamp in ticks. Thread: owner. */
+uint64_t pipe_slow_to_tsc(unsigned int flags, const struct spw_pipe *pipe, uint64_t exec_stamp);
+
+/* pipe_slow.c. Purpose: how long the executor was busy with batches pushed before this one, which
+ * has ended. exec_busy: pipe->exec_busy without this batch. Thread: owner. */
+uint64_t pipe_slow_ahead(unsigned int flags, const struct spw_pipe *pipe,
+			 const struct spw_gring_batch *batch, uint64_t exec_busy);
+
 /* A variant of the loop. */
 struct pipe_variant {
 	unsigned int flags;

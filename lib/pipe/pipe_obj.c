@@ -52,7 +52,8 @@ static uint64_t obj_now(const struct spw_pipe *pipe)
 	return pipe->flags & SPW_REC_ON ? pipe->rec.last_tsc : spw_tsc_now();
 }
 
-static void obj_turn(struct spw_pipe *pipe)
+/* empty_tsc: the last poll that left the port empty, before the one that brought the frames. */
+static void obj_turn(struct spw_pipe *pipe, uint64_t empty_tsc)
 {
 	const struct spw_gring *ring = pipe->ring;
 	const struct spw_obj_turn turn = {
@@ -60,6 +61,7 @@ static void obj_turn(struct spw_pipe *pipe)
 		.seq = pipe->obj.seq_base + ring->head_seq,
 		.busy = (uint32_t)((ring->head_seq - ring->retired_seq) << 8 >> ring->batch_log2),
 		.nic_unc_ns = (uint32_t)spw_tsc_to_ns(&pipe->obj.tsc, pipe->rec.nic_unc),
+		.empty_tsc = pipe->flags & SPW_REC_ON ? empty_tsc : 0,
 	};
 
 	spw_obj_turn(pipe->obj.obj, &turn);
@@ -83,7 +85,7 @@ void pipe_obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch)
 		spw_obj_spilled(o->obj);
 		return;
 	}
-	obj_turn(pipe);
+	obj_turn(pipe, batch->empty_tsc);
 	for (uint32_t i = 0; i < SPW_MIN(batch->cnt, AHEAD); i++)
 		spw_prefetch_read(spw_pool_slot_addr(o->pool, batch->desc[i].slot) +
 				  batch->desc[i].offset);
@@ -125,7 +127,8 @@ static void obj_fill_batch(struct spw_pipe *pipe, struct spw_gring_batch *batch,
 
 	batch->cnt = SPW_MIN(moves, SPW_BURST_MAX);
 	batch->fill = true;
-	batch->polled_tsc = obj_now(pipe);
+	batch->polled_tsc = batch->pushed_tsc = obj_now(pipe);
+	batch->exec_busy = pipe->exec_busy;
 	for (uint32_t i = 0; i < batch->cnt; i++) {
 		const uint32_t from = i * moves / batch->cnt, to = (i + 1) * moves / batch->cnt;
 
@@ -149,7 +152,7 @@ void pipe_obj_fill(struct spw_pipe *pipe)
 	batch = spw_gring_next(pipe->ring);
 	if (!batch || !pipe_obj_has_room(pipe))
 		return;
-	obj_turn(pipe);
+	obj_turn(pipe, pipe->rec.empty_tsc);
 	moves = spw_obj_due(o->obj, &o->table[first & o->mask], BATCH_MOVES);
 	if (!moves)
 		return;
@@ -168,9 +171,11 @@ void pipe_obj_filled(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 	pipe->exec_last_end = SPW_MAX(pipe->exec_last_end, batch->exec_end);
 }
 
-void pipe_obj_retired(struct spw_pipe *pipe)
+void pipe_obj_retired(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 {
+	pipe->obj.done = batch;
 	spw_obj_retired(pipe->obj.obj, pipe->obj.seq_base + pipe->ring->retired_seq, obj_now(pipe));
+	pipe->obj.done = NULL;
 }
 
 bool pipe_obj_is_pending(const struct spw_pipe *pipe)
@@ -180,21 +185,31 @@ bool pipe_obj_is_pending(const struct spw_pipe *pipe)
 
 /* ---- receipts ---- */
 
-void spw_pipe_receipt_put(void *arg, const struct spw_obj_receipt *receipt)
+void spw_pipe_receipt_put(void *arg, const struct spw_obj_receipt *receipt,
+			  const struct spw_obj_way *way)
 {
+	struct spw_pipe_receipt one = {
+		.receipt = *receipt, .released = way->released, .release_tsc = way->release_tsc};
 	struct spw_pipe_obj *o = &((struct spw_pipe *)arg)->obj;
 
+	if (!way->released)
+		pipe_obj_slow_take(arg, way, &one);
 	if (!o->receipt)
 		return;
 	if (!spw_ring_room(&o->receipts, 1)) {
 		spw_thr_count(&o->receipts_lost, 1);
 		return;
 	}
-	o->receipt[spw_ring_write_pos(&o->receipts) % SPW_PIPE_RECEIPT_CNT] = *receipt;
+	o->receipt[spw_ring_write_pos(&o->receipts) % SPW_PIPE_RECEIPT_CNT] = one;
 	spw_ring_publish(&o->receipts, 1);
 }
 
-bool spw_pipe_receipt(struct spw_pipe *pipe, struct spw_obj_receipt *receipt_out)
+const struct spw_pipe_objects_slow *spw_pipe_objects_slow(const struct spw_pipe *pipe)
+{
+	return &pipe->obj.slow;
+}
+
+bool spw_pipe_receipt(struct spw_pipe *pipe, struct spw_pipe_receipt *receipt_out)
 {
 	struct spw_pipe_obj *o = &pipe->obj;
 
@@ -231,6 +246,7 @@ int pipe_obj_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 		.mask = from->table_cnt - 1,
 		.pool = conf->pool,
 		.tsc = from->tsc,
+		.slow.limit_tsc = from->slow_tsc,
 		.receipt = from->receipt,
 	};
 	pipe->flags |= SPW_PIPE_OBJECTS;

@@ -103,8 +103,8 @@ static uint64_t slow_dry_in(const struct spw_pipe_slow *slow, uint64_t from, uin
 
 /* ---- facts from the executor ring ---- */
 
-static uint64_t slow_to_tsc(const unsigned int flags, const struct spw_pipe *pipe,
-			    uint64_t exec_stamp)
+uint64_t pipe_slow_to_tsc(const unsigned int flags, const struct spw_pipe *pipe,
+			  uint64_t exec_stamp)
 {
 	return flags & SPW_REC_EXEC_CLOCK ? spw_clock_map_ref(&pipe->rec.exec_map, exec_stamp)
 					  : exec_stamp;
@@ -112,20 +112,20 @@ static uint64_t slow_to_tsc(const unsigned int flags, const struct spw_pipe *pip
 
 /* How long the executor was busy with batches pushed before this one: their executions, summed and
  * divided over the units that ran them in parallel. */
-static uint64_t slow_ahead(const unsigned int flags, const struct spw_pipe *pipe,
-			   const struct spw_gring_batch *batch)
+uint64_t pipe_slow_ahead(const unsigned int flags, const struct spw_pipe *pipe,
+			 const struct spw_gring_batch *batch, uint64_t exec_busy)
 {
-	uint64_t busy = (pipe->exec_busy - batch->exec_busy) / pipe->ring->unit_cnt;
+	uint64_t busy = (exec_busy - batch->exec_busy) / pipe->ring->unit_cnt;
 
-	return slow_to_tsc(flags, pipe, batch->exec_start + busy) -
-	       slow_to_tsc(flags, pipe, batch->exec_start);
+	return pipe_slow_to_tsc(flags, pipe, batch->exec_start + busy) -
+	       pipe_slow_to_tsc(flags, pipe, batch->exec_start);
 }
 
 /* How long this batch was finished but waited for an earlier one: batches are reaped in order. */
 static uint64_t slow_reap_ahead(const unsigned int flags, const struct spw_pipe *pipe,
 				const struct spw_rec_stamps *at)
 {
-	uint64_t last = SPW_MIN(slow_to_tsc(flags, pipe, pipe->exec_last_end), at->reaped);
+	uint64_t last = SPW_MIN(pipe_slow_to_tsc(flags, pipe, pipe->exec_last_end), at->reaped);
 
 	return last > at->exec_end ? last - at->exec_end : 0;
 }
@@ -182,7 +182,7 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 	slow->ident = ps->ident;
 	pipe_slow_dry(pipe);
 	slow->facts.dry = slow_dry_in(ps, at->since, at->polled);
-	slow->facts.ahead = slow_ahead(flags, pipe, batch);
+	slow->facts.ahead = pipe_slow_ahead(flags, pipe, batch, pipe->exec_busy);
 	slow->facts.reap_ahead = slow_reap_ahead(flags, pipe, at);
 	slow->facts.sent_tx = sent_tx;
 	slow->facts.exec = ps->exec;

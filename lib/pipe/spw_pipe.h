@@ -28,6 +28,7 @@
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"
 #include "obj/spw_obj.h"
+#include "obj/spw_obj_slow.h"
 #include "port/spw_port.h"
 #include "flight/spw_flight.h"
 #include "rec/spw_ledger.h"
@@ -54,6 +55,38 @@ struct spw_pipe_backend {
 	uint64_t unc_tsc;
 };
 
+/* A receipt, and what else is known of the object. */
+struct spw_pipe_receipt {
+	struct spw_obj_receipt receipt;
+	bool released; /* about the release: the receipt has id, generation and publish_tsc alone */
+	uint64_t release_tsc; /* 0: the consumer ended without */
+	bool judged;          /* slow, or among the longest: the rest is filled in */
+	bool slow;
+	enum spw_obj_slow why;
+	uint64_t ticks[SPW_OBJ_SLOW_CNT]; /* by cause; they sum to the whole */
+	struct spw_obj_facts facts;
+};
+
+/* Returns: ticks from the first frame to the publication, of one that was judged. Thread: any. */
+SPW_INLINE uint64_t spw_pipe_receipt_whole(const struct spw_pipe_receipt *r)
+{
+	return r->facts.edge[SPW_OBJ_PART_CNT] - r->facts.edge[0];
+}
+
+#define SPW_PIPE_WORST_CNT 16u /* objects kept */
+
+/* Slow objects of a stream. `objects` is sampled by others while the lcore runs; the rest is for
+ * after spw_pipe_ended. */
+struct spw_pipe_objects_slow {
+	uint64_t limit_tsc, keep_tsc;         /* slow above limit; judged above either */
+	uint64_t objects[SPW_OBJ_SLOW_CNT];   /* that were slow, or shed */
+	uint64_t ticks[SPW_OBJ_SLOW_CNT];     /* of the slow ones, summed */
+	uint64_t worst_tsc[SPW_OBJ_SLOW_CNT]; /* of one; 0: those were shed */
+	struct spw_pipe_receipt worst[SPW_PIPE_WORST_CNT]; /* the longest first, slow or not */
+	uint32_t worst_cnt;
+	struct spw_hist latency; /* first frame to publication, ticks */
+};
+
 #define SPW_PIPE_MOVE_MIN    4096u  /* of a table of moves */
 #define SPW_PIPE_RECEIPT_CNT 16384u /* receipts that wait for the control thread; a power of 2 */
 
@@ -64,8 +97,9 @@ struct spw_pipe_objects {
 	struct spw_move *table;
 	uint32_t table_cnt;
 	struct spw_tsc tsc; /* of the CPU's clock, for receipts */
+	uint64_t slow_tsc;  /* objects that take longer, first frame to publication, are slow */
 	/* [SPW_PIPE_RECEIPT_CNT], for spw_pipe_receipt; NULL: nobody takes receipts. */
-	struct spw_obj_receipt *receipt;
+	struct spw_pipe_receipt *receipt;
 };
 
 struct spw_pipe_conf {
@@ -159,9 +193,11 @@ struct spw_pipe_obj {
 	uint64_t seq_base;   /* seq of spw_obj.h = that + seq of the ring in use */
 	struct spw_tsc tsc;
 	uint64_t fill_frames; /* descriptors of fill moves that were reaped; sampled by others */
+	const struct spw_gring_batch *done; /* that was retired just now; NULL: none */
+	struct spw_pipe_objects_slow slow;
 	/* receipts on their way from the lcore (producer) to the control thread (consumer) */
-	struct spw_obj_receipt *receipt; /* NULL: nobody takes them */
-	uint64_t receipts_lost;          /* that found the ring full; sampled by others */
+	struct spw_pipe_receipt *receipt; /* NULL: nobody takes them */
+	uint64_t receipts_lost;           /* that found the ring full; sampled by others */
 	struct spw_ring receipts SPW_ALIGNED(2 * SPW_CACHE_LINE);
 };
 
@@ -269,13 +305,18 @@ bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out);
 /* Purpose: spw_obj_receipt_fn of a stream: takes a receipt for spw_pipe_receipt, or counts it lost.
  * Shape:   arg: the pipe.
  * Thread:  owner. */
-void spw_pipe_receipt_put(void *arg, const struct spw_obj_receipt *receipt);
+void spw_pipe_receipt_put(void *arg, const struct spw_obj_receipt *receipt,
+			  const struct spw_obj_way *way);
 
-/* Purpose: takes the oldest receipt of an object.
+/* Purpose: why objects were slow, and how long all took. Thread: any; exact after spw_pipe_ended.
+ */
+const struct spw_pipe_objects_slow *spw_pipe_objects_slow(const struct spw_pipe *pipe);
+
+/* Purpose: takes the oldest receipt of an object, or notice of its release.
  * Returns: false if there is none.
  * Order:   as spw_pipe_event.
  * Thread:  control. */
-bool spw_pipe_receipt(struct spw_pipe *pipe, struct spw_obj_receipt *receipt_out);
+bool spw_pipe_receipt(struct spw_pipe *pipe, struct spw_pipe_receipt *receipt_out);
 
 /* Purpose: reports that the executor's resident kernel was found gone and was launched again
  *          between these moments; frames that waited for it get the cause `relaunched`. Only the

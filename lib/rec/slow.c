@@ -130,6 +130,25 @@ static void gap_share(const struct spw_rec_gap *gap, uint64_t ticks, uint64_t he
 	held[gap->hold] += ticks - lost;
 }
 
+uint64_t spw_rec_away(const struct spw_rec *rec, uint64_t from, uint64_t to)
+{
+	uint64_t held[SPW_HOLD_CNT] = {0}, sum = 0;
+
+	for (uint64_t g = rec->gap_cnt; g > 0 && rec->gap_cnt - g < SPW_REC_GAP_CNT; g--) {
+		const struct spw_rec_gap *gap = &rec->gap[(g - 1) % SPW_REC_GAP_CNT];
+
+		gap_share(gap, gap_overlap(from, to, gap), held);
+	}
+	for (unsigned int h = 0; h < SPW_HOLD_CNT; h++)
+		sum += h == SPW_HOLD_PUSH ? 0 : held[h];
+	return sum;
+}
+
+uint64_t spw_rec_gaps_since(const struct spw_rec *rec)
+{
+	return rec->gap_cnt > SPW_REC_GAP_CNT ? rec->gap[rec->gap_cnt % SPW_REC_GAP_CNT].from : 0;
+}
+
 /* ---- description ---- */
 
 bool spw_rec_slow_full(const struct spw_rec *rec)

@@ -463,6 +463,14 @@ SPW_INLINE uint64_t spw_rec_nic_since(const struct spw_rec *rec, uint64_t nic_st
 	return (int64_t)(polled - nic) < 0 ? polled : nic;
 }
 
+/* Purpose: how long the loop did something else within [from, to], by the gaps that it remembers:
+ *          it had no core, or a call to the port was long. Hand-overs to the executor are its work.
+ * Thread:  owner. */
+uint64_t spw_rec_away(const struct spw_rec *rec, uint64_t from, uint64_t to);
+
+/* Returns: since when all gaps are remembered, ticks; 0: since the begin. Thread: owner. */
+uint64_t spw_rec_gaps_since(const struct spw_rec *rec);
+
 /* ---- slow batches: cold, owner ---- */
 
 /* Returns: whether a batch is to be described: it is slow, or among the longest. Thread: owner. */

@@ -176,6 +176,16 @@ int topo_objects_open(struct spw_topo *topo)
 	return rc;
 }
 
+/* An object that takes longer is slow: as the run says, or it is late by its own deadline. */
+static uint64_t stream_slow_ns(const struct spw_topo *topo, const struct spw_topo_lane *lane)
+{
+	const struct spw_obj_desc *desc = topo->conf.port[lane->conf.port].objects;
+
+	if (!desc || topo->conf.pipe.slow_object_ns)
+		return topo->conf.pipe.slow_object_ns;
+	return desc->rule.deadline_ns;
+}
+
 struct spw_pipe_objects topo_pipe_objects(const struct spw_topo *topo, struct spw_topo_lane *lane)
 {
 	return (struct spw_pipe_objects){
@@ -183,6 +193,7 @@ struct spw_pipe_objects topo_pipe_objects(const struct spw_topo *topo, struct sp
 		.table = lane->stream.table,
 		.table_cnt = topo_table_cnt(topo),
 		.tsc = topo->conf.tsc,
+		.slow_tsc = spw_tsc_from_ns(&topo->conf.tsc, stream_slow_ns(topo, lane)),
 		.receipt = lane->stream.receipt,
 	};
 }

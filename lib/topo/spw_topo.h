@@ -106,6 +106,7 @@ struct spw_topo_conf {
 		bool nic_frames;  /* record each frame's stages from its NIC stamp, not only its
 				     batch's oldest */
 		uint64_t slow_ns; /* slower frames get a cause; 0: none does */
+		uint64_t slow_object_ns; /* slower objects likewise; 0: above their deadline */
 		/* [lane_cnt], outlive the topology: where frames are noted (trail/spw_trail.h);
 		 * NULL: nowhere */
 		struct spw_trail *trail;
@@ -145,7 +146,7 @@ struct spw_topo_stream {
 	struct spw_place_state place;
 	struct spw_handler handler;
 	struct spw_move *table;
-	struct spw_obj_receipt *receipt;
+	struct spw_pipe_receipt *receipt;
 	uint32_t consumer_pid; /* of consumer_fd, a pidfd; -1: none */
 	int consumer_fd;
 };

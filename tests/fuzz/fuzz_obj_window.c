@@ -64,10 +64,13 @@ static void check_published(struct run *r, const struct spw_obj_receipt *receipt
 	fuzz_demand((missing == 0) == (receipt->state == SPW_OBJ_STATE_complete));
 }
 
-static void on_receipt(void *arg, const struct spw_obj_receipt *receipt)
+static void on_receipt(void *arg, const struct spw_obj_receipt *receipt,
+		       const struct spw_obj_way *way)
 {
 	struct run *r = arg;
 
+	if (way->released)
+		return;
 	fuzz_demand(receipt->bytes_present <= receipt->bytes_due);
 	fuzz_demand(receipt->bytes_due <= r->desc.plan.object_bytes);
 	r->receipts++;

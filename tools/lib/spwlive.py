@@ -88,11 +88,11 @@ def _ports(feed):
                f"{short(8 * feed.rate('ports', name, 'tx_bytes')):>9}  {', '.join(errors) or 'none'}")
 
 
-def _largest_cause(feed, stream):
+def _largest_cause(feed, stream, kind):
     """Of the objects that ended since the last sample, or since the start if none did."""
-    causes = [(feed.rate("objects", stream, key), total, key.removeprefix("cause_"))
+    causes = [(feed.rate("objects", stream, key), total, key.removeprefix(kind))
               for key, total in feed.now.objects[stream].items()
-              if key.startswith("cause_") and key != "cause_all" and total]
+              if key.startswith(kind) and key != "cause_all" and total]
     if not causes:
         return "none since start"
     rate, total, cause = max(causes)
@@ -106,7 +106,10 @@ def _streams(feed):
     for name in feed.now.objects:
         complete, partial, shed = (short(feed.rate("objects", name, f"objects_{state}"))
                                    for state in ("complete", "partial", "shed"))
-        yield f"{name:20.20} {complete:>10} {partial:>9} {shed:>8}  {_largest_cause(feed, name)}"
+        yield f"{name:20.20} {complete:>10} {partial:>9} {shed:>8}  {_largest_cause(feed, name, 'cause_')}"
+        slow = sum(cnt for key, cnt in feed.now.objects[name].items() if key.startswith("slow_"))
+        if slow:
+            yield f"{'':20} slow or shed {short(slow)} since start, most of them {_largest_cause(feed, name, 'slow_')}"
     yield ""
 
 

@@ -152,8 +152,8 @@ def _rows(answer, *shape):
 
 
 def _streams(answer):
-    """How many objects ended how (objects_...) and why (cause_...), by the stream's name."""
-    return {name: {key: value for key, value in row.items() if key.startswith(("objects_", "cause_"))}
+    """How many objects ended how (objects_...), why (cause_...) and why late (slow_...), by the stream's name."""
+    return {name: {key: value for key, value in row.items() if key.startswith(("objects_", "cause_", "slow_"))}
             for name, row in _rows(answer, (), ("name",)).items()}
 
 

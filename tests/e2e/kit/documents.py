@@ -110,6 +110,35 @@ def _slow(summary):
         assert abs(sum(row["blame"].values()) - row["whole_ns"]) <= len(row["blame"]), f"blame does not sum: {row}"
 
 
+def _way(way):
+    """Of an object: parts and causes sum to the whole, and the cause is the largest."""
+    blame, parts = way["blame"], way["parts"]
+    assert blame[way["cause"]] == max(blame.values()), f"blame: {way}"
+    assert abs(sum(blame.values()) - way["whole_ns"]) <= len(blame), f"blame does not sum: {way}"
+    assert abs(sum(part["ns"] for part in parts) - way["whole_ns"]) <= len(parts), f"parts do not sum: {way}"
+    for part in parts:
+        assert abs(sum(part["causes"].values()) - part["ns"]) <= len(part["causes"]), f"causes do not sum: {part}"
+
+
+def _object(line):
+    if line["way"]:
+        _way(line["way"])
+        assert abs(line["way"]["since_ns"] + line["way"]["whole_ns"] - line["publish_ns"]) <= 2, f"way: {line}"
+
+
+def _streams(streams):
+    for one in streams:
+        slow = one["slow"]
+        assert sum(row["objects"] for row in slow["by"]) == slow["objects"], f"slow objects: {slow}"
+        wholes = [row["way"]["whole_ns"] for row in slow["worst"]]
+        assert wholes == sorted(wholes, reverse=True), f"the longest out of order: {wholes}"
+        _rise(one["latency"], f"objects of {one['stream']}")
+        published = one["states"]["complete"] + one["states"]["partial"]
+        assert one["latency"]["count"] == published, f"published {published}, {one['latency']}"
+        for row in slow["worst"]:
+            _way(row["way"])
+
+
 def _summary(summary):
     ledger, executor = summary["ledger"], summary["executor"]
     assert (executor["kind"], executor["mode"]) in EXECUTORS, f"executor {executor}"
@@ -128,6 +157,7 @@ def _summary(summary):
         _rise(row, row["stage"])
         assert row["spectrum"] == sorted(row["spectrum"]), f"spectrum of {row['stage']}"
     _slow(summary)
+    _streams(summary.get("objects", []))
     shares = sum(summary["regimes"].values())
     assert shares == 0 or abs(shares - 1) < 1e-6, f"regimes sum to {shares}"
 
@@ -158,5 +188,5 @@ def _profile(record):
             _summary(step["spinwire"])
 
 
-NUMBERS = {"spinwire.summary/1": _summary, "spinwire.gen/1": _gen, "spinwire.perf/1": _perf,
-           "spinwire.profile/1": _profile}
+NUMBERS = {"spinwire.summary/1": _summary, "spinwire.object/1": _object, "spinwire.gen/1": _gen,
+           "spinwire.perf/1": _perf, "spinwire.profile/1": _profile}

@@ -24,9 +24,12 @@ static uint8_t frame[FRAME];
 static uint64_t receipts;
 static struct spw_obj_receipt last;
 
-static void on_receipt(void *arg, const struct spw_obj_receipt *receipt)
+static void on_receipt(void *arg, const struct spw_obj_receipt *receipt,
+		       const struct spw_obj_way *way)
 {
 	(void)arg;
+	if (way->released)
+		return;
 	receipts++;
 	last = *receipt;
 }

@@ -30,10 +30,17 @@ void kit_init(struct kit *kit, uint32_t key_bits, uint64_t bytes, uint64_t granu
 	kit->turn.now_tsc = 1000;
 }
 
-static void kit_receipt(void *arg, const struct spw_obj_receipt *r)
+static void kit_receipt(void *arg, const struct spw_obj_receipt *r, const struct spw_obj_way *way)
 {
 	struct kit *kit = arg;
 
+	if (way->released) {
+		kit->released++;
+		kit->released_tsc = way->release_tsc;
+		kit->released_id = r->id;
+		return;
+	}
+	kit->way = *way;
 	kit->receipts++;
 	kit->last = *r;
 	kit->sum.packets_present += r->packets_present;

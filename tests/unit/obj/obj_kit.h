@@ -39,6 +39,8 @@ struct kit {
 	/* receipts, summed up */
 	uint64_t receipts;
 	struct spw_obj_receipt sum, last;
+	uint64_t released, released_id, released_tsc; /* how many, and the last */
+	struct spw_obj_way way;                       /* of the last receipt */
 	void (*on_receipt)(struct kit *kit, const struct spw_obj_receipt *r);
 	void *arg;
 };

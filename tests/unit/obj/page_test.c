@@ -101,6 +101,51 @@ static void what_is_taken_is_left_alone(void **state)
 	kit_close(&kit);
 }
 
+/* When the buffer is used again, once each, and at the end for those whose is not. */
+static void what_was_released_is_reported(void **state)
+{
+	uint64_t generation;
+	int b;
+
+	(void)state;
+	open_policy(SPW_OBJ_POLICY_oldest);
+	for (uint64_t object = 0; object < 5; object++)
+		send_whole(object);
+	b = spw_obj_take(kit.page, &generation);
+	assert_int_equal(spw_obj_release(kit.page, (uint32_t)b, generation, 4711), 0);
+	assert_int_equal(kit.released, 0);
+	send_whole(5); /* in its buffer */
+	assert_int_equal(kit.released, 1);
+	assert_int_equal(kit.released_id, 0);
+	assert_int_equal(kit.released_tsc, 4711);
+	assert_true(kit_consume(&kit, &r) && r.id == 1);
+	assert_true(kit_take(&kit, &r) >= 0 && r.id == 2); /* held: no release */
+	spw_obj_stop(kit.obj);
+	assert_int_equal(kit.released, 2);
+	assert_int_equal(kit.released_id, 1);
+	kit_close(&kit);
+	assert_int_equal(kit.released, 2);
+}
+
+/* A consumer that ends with an object left no stamp; what is taken back was not released. */
+static void a_release_without_a_stamp_is_one(void **state)
+{
+	uint64_t generation;
+
+	(void)state;
+	open_policy(SPW_OBJ_POLICY_newest);
+	for (uint64_t object = 0; object < 7; object++)
+		send_whole(object);
+	assert_int_equal(kit.released, 0);
+	assert_int_equal(spw_obj_page_claim(kit.page, 77), 0);
+	assert_true(spw_obj_take(kit.page, &generation) >= 0);
+	assert_int_equal(spw_obj_page_reclaim(kit.page, 77), 1);
+	send_whole(7);
+	assert_int_equal(kit.released, 1);
+	assert_int_equal(kit.released_tsc, 0);
+	kit_close(&kit);
+}
+
 static void a_release_counts_once(void **state)
 {
 	uint64_t generation;
@@ -252,6 +297,8 @@ int main(void)
 		cmocka_unit_test(a_consumer_that_holds_all_gets_no_more),
 		cmocka_unit_test(the_newest_are_kept_if_that_is_wanted),
 		cmocka_unit_test(what_is_taken_is_left_alone),
+		cmocka_unit_test(what_was_released_is_reported),
+		cmocka_unit_test(a_release_without_a_stamp_is_one),
 		cmocka_unit_test(a_release_counts_once),
 		cmocka_unit_test(a_stream_has_an_end),
 		cmocka_unit_test(pages_are_checked),

@@ -40,6 +40,24 @@ static void objects_in_order_are_complete(void **state)
 	kit_close(&kit);
 }
 
+static void way_check(struct kit *one, const struct spw_obj_receipt *receipt)
+{
+	const struct spw_obj_way *way = &one->way;
+	const uint64_t late = 2 * one->desc.rule.deadline_ns;
+
+	if (receipt->id == 5) { /* closed by its deadline */
+		assert_int_equal(way->last_tsc, 1000);
+		assert_int_equal(way->empty_tsc, late - 7);
+		assert_int_equal(way->order_tsc, 0);
+		assert_int_equal(receipt->close_tsc, late);
+	} else { /* complete long before */
+		assert_int_equal(way->last_tsc, 2000);
+		assert_int_equal(way->empty_tsc, 1800);
+		assert_int_equal(receipt->close_tsc, 2000);
+		assert_int_equal(way->order_tsc, late);
+	}
+}
+
 static void missing_bytes_are_filled_at_the_deadline(void **state)
 {
 	(void)state;
@@ -78,6 +96,30 @@ static void send_every_second(uint64_t object, uint64_t granules)
 		if (g % 64 == 62)
 			kit_push(&kit, 0);
 	}
+}
+
+/* A turn's stamps go into the objects that it places and closes; in order, an object that closed
+ * early waits for the one before it. */
+static void the_way_of_an_object_has_stamps(void **state)
+{
+	(void)state;
+	kit_open_common(&kit, 32);
+	kit.turn.empty_tsc = 990;
+	spw_obj_turn(kit.obj, &kit.turn); /* at 1000 */
+	kit_granule(&kit, 5, 0);
+	kit_push(&kit, 16);
+	kit.turn.now_tsc = 2000;
+	kit.turn.empty_tsc = 1800;
+	spw_obj_turn(kit.obj, &kit.turn);
+	kit_whole(&kit, 6);
+	kit_push(&kit, 16);
+	kit.turn.now_tsc = 2 * kit.desc.rule.deadline_ns;
+	kit.turn.empty_tsc = kit.turn.now_tsc - 7;
+	spw_obj_turn(kit.obj, &kit.turn);
+	kit.on_receipt = way_check;
+	kit_settle(&kit);
+	assert_int_equal(kit.receipts, 2);
+	kit_close(&kit);
 }
 
 static void gaps_are_more_than_one_call_writes(void **state)
@@ -376,6 +418,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(objects_in_order_are_complete),
 		cmocka_unit_test(missing_bytes_are_filled_at_the_deadline),
+		cmocka_unit_test(the_way_of_an_object_has_stamps),
 		cmocka_unit_test(gaps_are_more_than_one_call_writes),
 		cmocka_unit_test(nothing_is_published_early),
 		cmocka_unit_test(newer_objects_close_older_ones),

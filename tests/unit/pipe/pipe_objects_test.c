@@ -229,10 +229,12 @@ static void late_turn(struct late *t)
 
 /* ---- set-up ---- */
 
-static void late_receipt(void *arg, const struct spw_obj_receipt *receipt)
+static void late_receipt(void *arg, const struct spw_obj_receipt *receipt,
+			 const struct spw_obj_way *way)
 {
 	(void)arg;
 	(void)receipt;
+	(void)way;
 }
 
 static void late_obj_open(struct late *t)

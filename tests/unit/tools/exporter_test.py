@@ -38,7 +38,8 @@ GOOD = {
     "latency": {"polled_sent": {"count": 10, "p50": 700, "uncertainty": 5}},
     "handlers": {"0": {"name": "syn", "ports": "null", "digest": 143, "count_other": 7, "table_syns": 143,
                        "index_syns": "port", "top_syns_443": 100, "top_syns_80": 43, "left_out_syns": 2}},
-    "objects": {"0": {"name": "adc", "kind": "host", "pid": 7, "objects_complete": 12, "cause_all": 12}},
+    "objects": {"0": {"name": "adc", "kind": "host", "pid": 7, "objects_complete": 12, "cause_all": 12,
+                      "slow_missing": 5}},
     "causes": {"poll_gap": 2, "held_times_lost": 1, "held_ns_lost": 5000},
     "histogram": {"le_100_ns": 0, "le_200_ns": 4, "le_500_ns": 10, "count": 10, "sum_ns": 3000},
 }
@@ -129,6 +130,7 @@ class Scrapes(unittest.TestCase):
                     'spinwire_handler_left_out{process="one",handler="syn",counter="syns"} 2',
                     'spinwire_objects_total{process="one",stream="adc",state="complete"} 12',
                     'spinwire_object_causes_total{process="one",stream="adc",cause="all"} 12',
+                    'spinwire_slow_objects_total{process="one",stream="adc",cause="missing"} 5',
                     'spinwire_handler_top_total{process="one",handler="syn",counter="syns",by="port",place="443"} 100',
                     'spinwire_frames_total{process="one",edge="echoed"} 9'):
             self.assertIn(f"\n{row}\n", text)
@@ -274,9 +276,10 @@ class Scrapes(unittest.TestCase):
             feed.refresh()
             self.assertEqual(stream(feed), "adc 20 3 2.00k no_buffer 2.00k (of 2.00k)".split())
             fake.answers |= row(objects_complete=30, objects_partial=7, objects_shed=2000, cause_all=30,
-                                cause_deadline=7, cause_no_buffer=2000)
+                                cause_deadline=7, cause_no_buffer=2000, slow_missing=4, slow_consumer=3)
             feed.refresh()
             self.assertEqual(stream(feed), "adc 1 4 0 deadline 4 (of 7)".split())
+            self.assertIn(" slow or shed 7 since start, most of them missing 4 (of 4)", "\n".join(spwlive.lines(feed)))
             self.assertTrue(all(len(line) <= 80 for line in spwlive.lines(feed) if line[:6] in ("STREAM", "adc   ")))
 
 

@@ -95,6 +95,11 @@ class Schemas(unittest.TestCase):
                 ("lib/rec/spw_stage.h", "SPW_REGIME", summary["properties"]["regimes"]["properties"]),
                 ("lib/topo/spw_topo_litmus.h", "SPW_LITMUS",
                  summary["properties"]["litmus"]["properties"]["frames"]["properties"]),
+                ("lib/obj/spw_obj_page.h", "SPW_OBJ_STATE", schema("object")["properties"]["state"]["enum"]),
+                ("lib/obj/spw_obj_page.h", "SPW_OBJ_CAUSE", schema("object")["properties"]["cause"]["enum"]),
+                ("lib/obj/spw_obj_slow.h", "SPW_OBJ_SLOW", common["$defs"]["object_slow"]["enum"]),
+                ("lib/obj/spw_obj_slow.h", "SPW_OBJ_PART", common["$defs"]["object_way"]["properties"]["parts"]
+                 ["items"]["properties"]["part"]["enum"]),
                 ("lib/gen/spw_gen_slow.h", "GEN_CAUSE", gen["$defs"]["cause"]["enum"]),
                 ("lib/rec/spw_stamps.h", "SPW_STAMPS_CAUSE", nccl["$defs"]["cause"]["enum"]),
                 ("lib/rec/spw_stamps.h", "SPW_STAMPS_STAGE", peer["latency"]["items"]["properties"]["stage"]["enum"])):
