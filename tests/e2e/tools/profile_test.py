@@ -266,6 +266,35 @@ def test_main_job_explains():
         check(status == 2 and "was not slow in the last run" in out, out)
 
 
+def test_main_job_objects():
+    """Frames become objects, whose receipts are kept: the result, the page, and the way of one object, whose parts sum
+    to the whole."""
+    need_softhca()
+    with spwlab.scratch() as folder:
+        spwtest.write_file(folder, "mark.yaml", "format: mark\nset: { packets: 8, payload: 22 }\npolicy: newest\n")
+        def job(*args):
+            done = subprocess.run([sys.executable, MAIN_JOB, "--out", folder, *args], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
+            return done.returncode, done.stdout
+        status, out = job("--seconds", "1", "--rate", "2000", "--objects", os.path.join(folder, "mark.yaml"))
+        equal(status, 0, out)
+        check(re.search(r"^objects +mark: complete \d+.*; first frame to publication p50 ", out, re.M), out)
+        command = re.search(r"--explain (mark:\d+), the slowest", out)
+        check(command and not re.search("^(round trip|because)", out, re.M), out)
+        ids = [line["id"] for line in documents.lines(os.path.join(folder, "receipts.jsonl"))]
+        page = Page(spwlab.read(os.path.join(folder, "report.html")))
+        check("Objects of mark" in page.words, "no objects on the page")
+        slowest = job("--explain", "mark")
+        equal(slowest, job("--explain", command[1]), "the slowest")
+        lines = slowest[1].splitlines()
+        at = next(i for i, line in enumerate(lines) if " published " in line)
+        took = [float(line.split()[1]) for line in lines[2:at]]
+        check(took and abs(sum(took) - float(lines[at].split()[0])) < 0.02 * len(took), slowest[1])
+        equal(job("--explain", f"mark:{ids[-1]}")[0], 0, "one of the receipts")
+        status, out = job("--explain", "mark:99999999")
+        check(status == 2 and "no receipt of object mark:99999999" in out, out)
+
+
 def test_main_job_device():
     """Devices by name, as real ones would be: here software ConnectX that are there from outside, such that take every
     address, and those of a DGX Spark, which do not."""

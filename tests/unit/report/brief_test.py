@@ -34,7 +34,7 @@ def record(taken=0.0):
 
 
 def lines(one, rec=None, cores=2, log=""):
-    return list(brief.lines(rec or record(), one, cores, log, lambda row: f"explain {row['flow']}:{row['seq']}"))
+    return list(brief.lines(rec or record(), one, cores, log, "explain {}".format))
 
 
 class Because(unittest.TestCase):

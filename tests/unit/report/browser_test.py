@@ -15,6 +15,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "..", "..", "tools", "lib"), HERE]
+import objects_test  # noqa: E402
 import perf_test  # noqa: E402
 import report_test  # noqa: E402
 from spwreport import page, perf  # noqa: E402
@@ -88,6 +89,7 @@ def pages():
     return {name: text.replace("<details>", "<details open>") for name, text in
             (("sweep", page.html(report_test.record(steps))),
              ("run", page.html(report_test.record(steps[:1]), "/tmp/run")),
+             ("objects", page.html(report_test.record([objects_test.step()]), "/tmp/run")),
              ("perf", perf.html(perf_test.record(*rows))))}
 
 

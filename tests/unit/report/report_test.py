@@ -12,7 +12,7 @@ import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
 import spwjoin  # noqa: E402
-from spwreport import advice, charts, data, page, svg, where  # noqa: E402  (found two lines above)
+from spwreport import advice, charts, data, page, parts, svg, where  # noqa: E402  (found two lines above)
 
 HZ = 2_000_000_000
 
@@ -316,7 +316,7 @@ class Drawing(unittest.TestCase):
 
     def test_a_cell_carries_the_name_of_its_column(self):
         """On a narrow screen the style sheet writes it above the value."""
-        got = page.table(["load", "p99 & \"more\"", "max"], [["1 M", "lost", None]])
+        got = parts.table(["load", "p99 & \"more\"", "max"], [["1 M", "lost", None]])
         self.assertEqual(html.unescape("".join(re.findall(r'<td(.*?)>', got))),
                          ' data-name="load" class=lost data-name="p99 & "more"" data-name="max"')
 

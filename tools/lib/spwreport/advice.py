@@ -5,7 +5,7 @@ import shlex
 
 import spwjoin
 import spwlab
-from spwreport import data, svg, where
+from spwreport import data, objects, svg, where
 
 BUSY_PERCENT = 5  # of a core that only spins
 CORES = ("a core of its own: isolate it (isolcpus, nohz_full), or stop what else runs there. spinwire-doctor names "
@@ -54,11 +54,23 @@ def _p99_at(step):
     return f"{'lost' if ns == 'lost' else svg.time_ns(ns)} at {svg.rate(step['offered_fps'])}"
 
 
-def explain(one, folder):
-    """The command that prints one frame's way, as this installation names it. folder: where the report is, or ""."""
+def explain(name, folder):
+    """The command that prints the way of one frame or object, as this installation names it. name: FLOW:NUMBER or
+    STREAM:ID; folder: where the report is, or ""."""
     program = "spinwire-run" if spwlab.INSTALLED else "tools/run"
     where_to = ["--out", os.path.abspath(folder)] if folder else []
-    return shlex.join([program, *where_to, "--explain", f"{one['flow']}:{one['seq']}"])
+    return shlex.join([program, *where_to, "--explain", name])
+
+
+def _of_objects(step, folder):
+    for one in objects.streams(step):
+        causes = objects.by_cause(one)
+        if causes:
+            yield (f"Begin with {causes[0][0]}, {100 * causes[0][1]:.0f} % of the time of {one['stream']}'s slow "
+                   f"objects: {objects.CAUSES[causes[0][0]]}.")
+    worst = objects.name_of(step)
+    if worst:
+        yield f"See where the slowest object was: {explain(worst, folder)}"
 
 
 def lines(record, good, knee, folder=""):
@@ -86,8 +98,12 @@ def lines(record, good, knee, folder=""):
     if got:
         out.append(f"Begin with {got[0]}, {100 * got[1]:.0f} % of slow round trips' "
                    f"time{' at the knee' if knee else ''}: {REMEDY[got[0]]}.")
+    elif step and objects.streams(step):
+        out += _of_objects(step, folder)
     elif step and step.get("where") and not step["where"].get("fault"):
         out.append("No round trip was slow at this load: raise it (--rate), or lower spinwire-gen's --slow-threshold.")
     if got and len(record["steps"]) == 1 and step["where"]["worst"]:
-        out.append(f"See where the slowest frame was: {explain(step['where']['worst'][0], folder)}")
+        worst = step["where"]["worst"][0]
+        out.append(f"See where the slowest frame was: "
+                   + explain(f"{worst['flow']}:{worst['seq']}", folder))
     return out

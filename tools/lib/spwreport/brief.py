@@ -4,7 +4,7 @@ letters, as the short results of spinwire and spinwire-gen do."""
 import re
 
 import spwplaces
-from spwreport import advice, data, svg, where
+from spwreport import advice, data, objects, svg, where
 
 CAUSES = 3
 SHOWN = 0.005  # of their time: less is 0 %
@@ -110,9 +110,29 @@ def advised(log):
     return list(dict.fromkeys(re.findall(r"advice: ([a-z-]+): ", log)))
 
 
-def lines(record, step, cores, log, next_explain):
-    """The result. log: what spinwire printed. next_explain: (flow, number) -> the command that explains a frame."""
+def _object_lines(step, log, next_explain):
+    """Frames that become objects do not come back."""
     gen, ledger = step["gen"], step["spinwire"]["ledger"]
+    yield _line("frames", f"sent {gen['sent']}; spinwire received {ledger['received']}, residual {ledger['residual']}")
+    yield from (_line(lead, text) for lead, text in objects.brief(step))
+    yield from _machine(log)
+    worst = objects.name_of(step)
+    yield _line("next", (f"{next_explain(worst)}, the slowest; " if worst else "") + "--full, every table")
+
+
+def _machine(log):
+    codes = advised(log)
+    if codes:
+        yield _line("machine", f"latency here suffers from {', '.join(codes)}: see spinwire-doctor --full")
+
+
+def lines(record, step, cores, log, next_explain):
+    """The result. log: what spinwire printed. next_explain: FLOW:NUMBER or STREAM:ID -> the command that explains
+    it."""
+    gen, ledger = step["gen"], step["spinwire"]["ledger"]
+    if objects.streams(step):
+        yield from _object_lines(step, log, next_explain)
+        return
     yield _line("frames", f"sent {gen['sent']} = echoed {gen['echoed']} + lost {gen['lost']}; unsent {gen['unsent']}; "
                 f"spinwire received {ledger['received']}, residual {ledger['residual']}")
     if gen["lost"]:
@@ -122,8 +142,7 @@ def lines(record, step, cores, log, next_explain):
     if _own(step):
         yield _line("spinwire", f"{_points(_own(step))}: its own part, from polled to sent")
     yield from _slow(record, step, cores)
-    codes = advised(log)
-    if codes:
-        yield _line("machine", f"latency here suffers from {', '.join(codes)}: see spinwire-doctor --full")
+    yield from _machine(log)
     worst = (step["where"] or {}).get("worst")
-    yield _line("next", (f"{next_explain(worst[0])}, the slowest; " if worst else "") + "--full, every table")
+    name = f"{worst[0]['flow']}:{worst[0]['seq']}" if worst else None
+    yield _line("next", (f"{next_explain(name)}, the slowest; " if worst else "") + "--full, every table")

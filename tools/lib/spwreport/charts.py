@@ -11,6 +11,10 @@ PALE = ("idle", "s9")  # what stands in a bar of these is written in ink
 # which stamp ends them, and each run has one of them.
 PLACE_CLASS = {**{key: f"k{i}" for i, (key, *_) in enumerate(spwjoin.PLACES)}, "beyond": "s9"}
 CAUSE_CLASS = {**{cause: f"k{i}" for i, cause in enumerate(spwjoin.TEXTS)}, spwjoin.UNKNOWN: "s9"}
+# Of objects: their own causes have the colour of one of frames that is of the same place.
+OBJECT_CLASS = {**CAUSE_CLASS, **{cause: CAUSE_CLASS[of] for cause, of in (
+    ("sender", "sender_late"), ("missing", "wire"), ("port", "port_backlog"), ("order", "refill_stall"),
+    ("mover", "handler_slow"), ("consumer", "tx_stall"))}, "unexplained": "s9"}
 STAGE_CLASS = {**{key: PLACE_CLASS[key] for key in spwjoin.PARTS},
                **{key: PLACE_CLASS[of] for key, of in (("polled_sent", "due"), ("nic_start", "out"),
                                                        ("nic_sent", "in"))}}
@@ -155,7 +159,7 @@ def _beyond(plot, lines, samples):
         plot.area(at["round trip"] + at["nic_sent"][::-1], "beyond")
 
 
-def spectra(width, title, lines):
+def spectra(width, title, lines, of="frames"):
     """lines: [(name, class, [(percentile, ns)], lost from or None, samples)]. The x axis is the rank: one frame in so
     many."""
     narrow = width < 600
@@ -172,7 +176,7 @@ def spectra(width, title, lines):
     ranks = [(1.0, "0"), (2.0, "50 %"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999"),
              (1e6, "99.9999"),
              (1e7, "99.99999"), (1e8, "99.999999")]
-    plot.x_ticks([(r, text) for r, text in ranks if r <= reach], "percentile of frames", grid=True)
+    plot.x_ticks([(r, text) for r, text in ranks if r <= reach], f"percentile of {of}", grid=True)
     _beyond(plot, lines, samples)
     ends = _spectrum_lines(plot, lines, samples)
     if not narrow:
@@ -212,8 +216,8 @@ def load_lines(steps, most=8):
 # ---- stacked bars --------------------------------------------------------------------------------------
 
 def part_class(key):
-    """Of a place or a cause."""
-    return PLACE_CLASS.get(key) or CAUSE_CLASS.get(key, "s9")
+    """Of a place, or of a cause of frames or objects."""
+    return PLACE_CLASS.get(key) or OBJECT_CLASS.get(key, "s9")
 
 
 def part_name(key):

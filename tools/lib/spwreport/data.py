@@ -14,8 +14,9 @@ def good(step):
 
 
 def silent(step):
-    """Whether frames were sent and none came back: no measurement, whatever the other figures are."""
-    return bool(step["gen"]["lost"] and not step["gen"]["echoed"])
+    """Whether frames were sent and none came back, or became objects: no measurement, whatever the other figures
+    are."""
+    return bool(step["gen"]["lost"] and not step["gen"]["echoed"] and not step["spinwire"].get("objects"))
 
 
 def value(step, point):

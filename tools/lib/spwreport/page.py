@@ -4,11 +4,10 @@ import os
 import re
 
 import spwjoin
-from spwreport import advice, charts, data, svg, where
+from spwreport import advice, charts, data, objects, objects_page, svg, where
+from spwreport.parts import facts, figure, folded, table, time_or
 from spwreport.svg import esc
 
-WIDE, NARROW = 980, 370
-LONG_CELL = 24  # characters: a longer text is broken into lines
 REGIMES = [("idle_poll", "idle"), ("rx", "s8"), ("push", "s2"), ("reap", "s5"), ("tx", "s6"), ("refill", "s3"),
            ("housekeeping", "s1")]
 
@@ -16,44 +15,6 @@ REGIMES = [("idle_poll", "idle"), ("rx", "s8"), ("push", "s2"), ("reap", "s5"), 
 def _css():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.css"), encoding="utf-8") as file:
         return file.read()
-
-
-# ---- small parts -------------------------------------------------------------------------------------
-
-def figure(draw, legend="", narrow=""):
-    """draw(width) twice: CSS shows the one that fits. narrow: a legend for the one without names at its lines."""
-    return (f'<figure><div class="wide">{draw(WIDE)}</div><div '
-            f'class="narrow">{draw(NARROW)}{narrow}</div>{legend}</figure>')
-
-
-def cell(value, name=""):
-    """name: of its column, which stands above the value where the columns have no room beside each other."""
-    cls = "lost" if value == "lost" else "long" if len(str(value)) > LONG_CELL else ""
-    return (f'<td{f" class={cls}" if cls else ""}{f" data-name={chr(34)}{esc(name)}{chr(34)}" if name else ""}>'
-            f"{'&ndash;' if value is None else esc(value)}</td>")
-
-
-def table(head, rows, marked=()):
-    """rows: lists of texts, None or "lost"; marked: indices of rows that stand out."""
-    out = "".join(f"<tr{' class=at' if i in marked else ''}>{''.join(map(cell, row, head))}</tr>"
-                  for i, row in enumerate(rows))
-    names = "".join(f"<th scope=col>{esc(name)}</th>" for name in head).replace("\u00a0(", " (")  # in two lines
-    return f'<div class="scroll"><table><thead><tr>{names}</tr></thead><tbody>{out}</tbody></table></div>'
-
-
-def folded(title, inner):
-    return f"<details><summary>{esc(title)}</summary>{inner}</details>"
-
-
-def time_or(value):
-    return svg.time_ns(value) if isinstance(value, (int, float)) else value
-
-
-def facts(tiles):
-    """[(figure, what it is)]: what stands on top in large."""
-    return '<div class="facts">' + "".join(f"<div><b{' class=lost' if big == 'lost' else ''}>{esc(big)}</b><span>"
-                                           f"{esc(small)}</span></div>"
-                                           for big, small in tiles) + "</div>"
 
 
 def load_name(step):
@@ -77,6 +38,8 @@ def _tiles(record, good, knee):
         tiles.append(("no knee", "at nearly every load more than 0.1 % of the frames are missing"))
     at = knee or min(good, key=lambda s: data.missing(s["gen"]), default=None)
     where = "at the knee" if knee else f"at {load_name(at)} frames/s" if at else ""
+    if at and objects.streams(at):
+        return facts([tile for one in objects.streams(at) for tile in objects_page.tiles(one)])
     for point, name in data.CURVES if at else []:
         got = data.value(at, point)
         tiles.append((time_or(got) if got is not None else "too few", f"{name} of the round trip {where}"))
@@ -454,8 +417,9 @@ def html(record, folder=""):
             to_do(advice.lines(record, good, knee, folder))]
     if good:
         body.append(f"<p>{_balance(good)}{_late(good)}{_floor_text(floor)}</p>")
-        body += [_knee_section(good, knee, floor, (record["carries"] or {}).get("probes", [])), _where_section(good),
-                 _spectrum_section(good, knee), _worst_section(good, knee), _cause_section(good),
+        body += [objects_page.sections(good[-1])] if objects.streams(good[-1]) else [
+            _knee_section(good, knee, floor, (record["carries"] or {}).get("probes", [])), _where_section(good)]
+        body += [_spectrum_section(good, knee), _worst_section(good, knee), _cause_section(good),
                  _away_section(good), _regime_section(good), _ledger_section(good)]
     else:
         body.append("<p>No step could be measured.</p>")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page of a run of spinwire-perf ("spinwire.perf/1"): bandwidth and latency over size, and every row."""
-from spwreport import charts, page, svg
+from spwreport import charts, page, parts, svg
 from spwreport.svg import esc
 
 COLOURS = [f"k{i}" for i in range(18)]
@@ -98,7 +98,7 @@ def figure(title, label, found, text):
     if not lines:
         return f"<h2>{esc(title)}</h2>{missing}" if missing else ""
     legend = charts.legend([(cls.split()[0], name, "") for name, cls, _ in lines])
-    return f"<h2>{esc(title)}</h2>" + page.figure(lambda w: curves(w, title, label, lines, text), legend) + missing
+    return f"<h2>{esc(title)}</h2>" + parts.figure(lambda w: curves(w, title, label, lines, text), legend) + missing
 
 
 # ---- tables ------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def gigabits(value):
 
 def latency_table(rows):
     head = ["size", "closed loop p50", "due every", *(name for _, name in POINTS), "lost", "CPU a message", "owners"]
-    return page.table(head, [[size(r["case"]["bytes"]), point(r, "closed", "p50"), svg.time_ns(r["latency"]["gap_ns"]),
+    return parts.table(head, [[size(r["case"]["bytes"]), point(r, "closed", "p50"), svg.time_ns(r["latency"]["gap_ns"]),
                               *(point(r, "open", p) for p, _ in POINTS), svg.count(r["latency"]["lost"]),
                               svg.time_ns(r["cpu_ns_per_message"]), r["owners"] or None] for r in rows])
 
@@ -123,7 +123,7 @@ def latency_table(rows):
 def bandwidth_table(rows):
     head = ["streams" if is_stream(rows[0]) else "size", "Gb/s", "GB/s", "messages/s", "of its limit", "CPU a message",
             "CPU a GB", "owners"]
-    return page.table(head, [[r["case"]["streams"] if is_stream(r) else size(r["case"]["bytes"]), gigabits(r["gbps"]),
+    return parts.table(head, [[r["case"]["streams"] if is_stream(r) else size(r["case"]["bytes"]), gigabits(r["gbps"]),
                               gigabits(r["gbps"] / 8),
                               svg.rate(r["messages_per_s"]), f"{100 * r['efficiency']:.0f} %" if r["efficiency"]
                               else None,
@@ -181,7 +181,7 @@ def headline(record):
         where = f"{row['table']}, {size(row['case']['bytes'])}"
         tiles += [(point(row, "open", name) or "too few", f"{text} of the shortest: {where}")
                   for name, text in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))]
-    return page.facts(tiles)
+    return parts.facts(tiles)
 
 
 def _far(row):
@@ -239,7 +239,7 @@ def end(role, facts):
 def html(record):
     svg.Plot.serial = 0
     title = f"spinwire-perf: {record['here']['host']} and {record['there']['host']}"
-    rails = page.table(["rail", "here", "there", "at most, Gb/s", "by its"],
+    rails = parts.table(["rail", "here", "there", "at most, Gb/s", "by its"],
                        [[i + 1, f"{r['own']} ({r['own_address']})", f"{r['peer']} ({r['peer_address']})",
                          f"{r['limit_gbps']:.4g}" if r["limit_gbps"] else None, r["limit_by"] or None]
                         for i, r in enumerate(record["rails"])])
