@@ -167,8 +167,8 @@ const struct spw_opt conf_table[] = {
 	 .kind = SPW_OPT_TIME, .min = 1000, .max = 60 * SECOND, .dflt = "100us",
 	 .help = "frames that take longer get a cause each"},
 	{RUN_FIELD(slow_object_ns), .key = "slow-object", .name = "slow-object",
-	 .kind = SPW_OPT_TIME, .min = 1000, .max = 60 * SECOND,
-	 .help = "objects that take longer, from the first frame on, get a cause each; default: "
+	 .kind = SPW_OPT_TIME, .max = 60 * SECOND, .dflt = "0s",
+	 .help = "objects that take longer, from the first frame on, get a cause each; 0s: than "
 		 "their deadline"},
 	{RUN_FIELD(burst), .key = "burst", .name = "burst", .kind = SPW_OPT_NUMBER, .min = 1,
 	 .max = SPW_BURST_MAX, .dflt = "64",
