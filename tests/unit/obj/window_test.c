@@ -46,7 +46,7 @@ static void way_check(struct kit *one, const struct spw_obj_receipt *receipt)
 	const uint64_t late = 2 * one->desc.rule.deadline_ns;
 
 	if (receipt->id == 5) { /* closed by its deadline */
-		assert_int_equal(way->last_tsc, 1000);
+		assert_int_equal(way->last_tsc, 1500);
 		assert_int_equal(way->empty_tsc, late - 7);
 		assert_int_equal(way->order_tsc, 0);
 		assert_int_equal(receipt->close_tsc, late);
@@ -107,6 +107,9 @@ static void the_way_of_an_object_has_stamps(void **state)
 	kit.turn.empty_tsc = 990;
 	spw_obj_turn(kit.obj, &kit.turn); /* at 1000 */
 	kit_granule(&kit, 5, 0);
+	kit.turn.now_tsc = 1500;
+	spw_obj_turn(kit.obj, &kit.turn);
+	kit_granule(&kit, 5, 1); /* the common frame */
 	kit_push(&kit, 16);
 	kit.turn.now_tsc = 2000;
 	kit.turn.empty_tsc = 1800;
