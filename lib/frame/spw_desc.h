@@ -26,7 +26,8 @@ enum spw_desc_flag {
 struct spw_desc {
 	uint64_t nic_stamp; /* arrival, in ticks of the port's clock (spw_port_caps.nic_clock_hz) */
 	uint32_t slot;      /* index in the pool of the queue that lent it */
-	uint32_t offset;    /* of the first byte, from the start of the slot, in bytes */
+	uint32_t offset;    /* of the first byte, from the start of the slot, in bytes; of a frame
+			       that is split (pool/spw_pool.h): 0, and len counts its head, too */
 	uint32_t len;       /* bytes, 1 .. SPW_DESC_LEN_MAX; offset + len stays within the slot */
 	uint32_t meta;      /* RSS or flow hash; with SPW_DESC_IMM the immediate, in CPU order */
 	uint32_t peer;      /* RDMA: index of the sending peer on this port; Ethernet: 0 */

@@ -138,9 +138,40 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
 	pool->free_cnt = slot_cnt;
 	pool->region = region;
 	pool->region_offset = offset;
+	pool->head = pool->base;
+	pool->head_stride = slot_bytes;
+	pool->head_bytes = (uint32_t)slot_bytes;
+	pool->head_region = region;
+	pool->head_offset = offset;
 	for (uint32_t i = 0; i < slot_cnt; i++)
 		pool->free_slot[i] = slot_cnt - 1 - i; /* so that slot 0 is lent first */
 	pool_check_open(pool);
+	return 0;
+}
+
+int spw_pool_split(struct spw_pool *pool, const struct spw_region *region, size_t offset,
+		   uint32_t head_bytes)
+{
+	const size_t stride = spw_pool_head_stride(head_bytes);
+
+	if (!spw_in_1_to(head_bytes, (uint32_t)pool->slot_bytes - 1))
+		return spw_err(EINVAL, "pool: heads of %u bytes: use 1 .. %zu, less than a slot",
+			       head_bytes, pool->slot_bytes - 1);
+	if (!region->host_va || offset % SLOT_ALIGN || offset > region->bytes)
+		return spw_err(EINVAL,
+			       "pool: heads at offset %zu: use a multiple of %u within memory "
+			       "that the CPU reads",
+			       offset, SLOT_ALIGN);
+	if (pool->slot_cnt > (region->bytes - offset) / stride)
+		return spw_err(ENOSPC,
+			       "pool: %u heads of %zu bytes do not fit: there is room "
+			       "for %zu",
+			       pool->slot_cnt, stride, (region->bytes - offset) / stride);
+	pool->head = region->host_va + offset;
+	pool->head_stride = stride;
+	pool->head_bytes = head_bytes;
+	pool->head_region = region;
+	pool->head_offset = offset;
 	return 0;
 }
 

@@ -12,6 +12,16 @@
  * One pool belongs to one queue and so to one lcore: no atomics. Only the port driver gets and puts
  * slots; all others borrow them (port/spw_port.h). Slots are conserved, which is sampled by
  * telemetry and checked at stop: free + in port + in executor + in TX = slot_cnt.
+ *
+ * A pool can be split: the first head_bytes bytes of each frame then lie in another region, where
+ * the CPU can read them, and the slot, in whatever memory, has the rest in its place:
+ *
+ *   heads   | head of slot 0 | head of slot 1 | ...      head_stride apart
+ *   slots   | not written    | the frame from byte head_bytes on | not written ...
+ *           ^ slot_addr      ^ slot_addr + head_bytes
+ *
+ * So byte k of a frame is k bytes behind its head for k < head_bytes, and k bytes behind the
+ * start of its slot for any other k. A frame of up to head_bytes bytes leaves the slot untouched.
  */
 #ifndef SPW_POOL_H
 #define SPW_POOL_H
@@ -47,7 +57,12 @@ struct spw_pool {
 	uint32_t free_cnt;   /* written by the owner; others sample it */
 	uint32_t *free_slot; /* stack of free_cnt indices */
 	const struct spw_region *region;
-	size_t region_offset;  /* of slot 0 within the region */
+	size_t region_offset; /* of slot 0 within the region */
+	uint8_t *head;        /* of slot 0; not split: base, all bytes of a slot, region */
+	size_t head_stride;
+	uint32_t head_bytes;
+	const struct spw_region *head_region;
+	size_t head_offset;    /* of head 0 within head_region */
 	uint8_t *slot_is_free; /* sanitizer builds: a byte for each slot; else NULL */
 };
 
@@ -59,6 +74,22 @@ struct spw_pool {
  */
 int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t offset,
 		  size_t slot_bytes, uint32_t slot_cnt);
+
+/* Purpose: splits a pool: the heads of its slots lie in region, from offset on.
+ * Shape: head_bytes at least 1 and below slot_bytes; offset a multiple of 64; spw_pool_head_stride
+ *        bytes for each slot. The CPU can read the region.
+ * Owner: the region must outlive the pool.
+ * Thread: setup, before a port gets the pool.
+ * Errors: -EINVAL; -ENOSPC.
+ */
+int spw_pool_split(struct spw_pool *pool, const struct spw_region *region, size_t offset,
+		   uint32_t head_bytes);
+
+/* Returns: bytes from one head to the next: whole cache lines. Thread: any. */
+SPW_INLINE size_t spw_pool_head_stride(uint32_t head_bytes)
+{
+	return SPW_ALIGN_UP((size_t)head_bytes, (size_t)SPW_CACHE_LINE);
+}
 
 /* Purpose: frees the free list.
  * Returns: slots that were not returned (leaked); 0 is the only good result.
@@ -110,6 +141,21 @@ SPW_INLINE void spw_pool_put(struct spw_pool *pool, const uint32_t *slot, uint32
 SPW_INLINE uint8_t *spw_pool_slot_addr(const struct spw_pool *pool, uint32_t slot)
 {
 	return pool->base + (size_t)slot * pool->slot_bytes;
+}
+
+/* Purpose: where the CPU reads a frame's first head_bytes bytes; not split: the slot's address.
+ * Shape: slot below slot_cnt.
+ * Thread: any.
+ */
+SPW_INLINE uint8_t *spw_pool_head_addr(const struct spw_pool *pool, uint32_t slot)
+{
+	return pool->head + (size_t)slot * pool->head_stride;
+}
+
+/* Returns: whether spw_pool_split was called. Thread: any. */
+SPW_INLINE bool spw_pool_is_split(const struct spw_pool *pool)
+{
+	return pool->head != pool->base;
 }
 
 #ifdef __cplusplus

@@ -183,12 +183,37 @@ static void the_sanitizer_builds_catch_misuse(void **state SPW_UNUSED)
 }
 #endif
 
+/* Heads do not overlap, each begins a cache line, and slots stay where they are. */
+static void a_pool_is_split(void **state SPW_UNUSED)
+{
+	struct spw_region heads = {.bytes = 64 + SLOT_CNT * 128u};
+	uint8_t memory[64];
+
+	assert_false(spw_pool_is_split(&pool));
+	assert_ptr_equal(spw_pool_head_addr(&pool, 7), spw_pool_slot_addr(&pool, 7));
+	assert_int_equal(pool.head_bytes, SLOT_BYTES);
+	assert_int_equal(spw_pool_split(&pool, &heads, 0, 70), -EINVAL); /* GPU memory */
+	heads.host_va = memory;                                          /* never touched */
+	assert_int_equal(spw_pool_split(&pool, &heads, 0, 0), -EINVAL);
+	assert_int_equal(spw_pool_split(&pool, &heads, 0, SLOT_BYTES), -EINVAL);
+	assert_int_equal(spw_pool_split(&pool, &heads, 32, 70), -EINVAL);
+	assert_int_equal(spw_pool_split(&pool, &heads, 128, 70), -ENOSPC);
+	assert_false(spw_pool_is_split(&pool));
+	assert_int_equal(spw_pool_split(&pool, &heads, 64, 70), 0);
+	assert_true(spw_pool_is_split(&pool));
+	assert_int_equal(pool.head_bytes, 70);
+	assert_int_equal(spw_pool_head_addr(&pool, 0) - heads.host_va, 64);
+	assert_int_equal(spw_pool_head_addr(&pool, 9) - spw_pool_head_addr(&pool, 8), 128);
+	assert_ptr_equal(spw_pool_slot_addr(&pool, 0), region.host_va + OFFSET);
+}
+
 int main(void)
 {
 	const struct CMUnitTest test[] = {
 		cmocka_unit_test_setup_teardown(each_slot_is_lent_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_slot_put_last_is_lent_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(slots_are_conserved, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_pool_is_split, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(shapes_that_cannot_be_are_refused, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(the_sanitizer_builds_catch_misuse, set_up,
