@@ -14,6 +14,12 @@
  *   dst  | op 8 | region 3 | 0 | offset 40 |         bytes from the region's start
  *   src  | fill 8 | 0 | skip 24 | len 24 |           len: bytes read; of fill: written
  *
+ * `head` makes a frame that is split (pool/spw_pool.h) whole as far as the moves behind it need it:
+ * it copies the end of the frame's head, which is in a region of its own, into the frame's slot.
+ *
+ *   dst  | op 8 | region 3 | from 3 | 0 | offset 40 |   the slot's region, and the heads'
+ *   src  | offset 40 | len 24 |                         bytes from the start of the heads' region
+ *
  * Order: the owner writes moves with plain stores before it pushes the batch; the executor reads
  * them after it has acquired the descriptors (exec/spw_gring.h, G1), as it does the payload. A
  * place in the table is used again once the batch that named it is retired. What an executor wrote
@@ -51,7 +57,8 @@
 	X(P, u8_f16, 1, 2, "uint8 to float16")                         \
 	X(P, u8_f32, 1, 4, "uint8 to float32")                         \
 	X(P, i16_f32, 2, 4, "int16 to float32")                        \
-	X(P, i16be_f32, 2, 4, "big-endian int16 to float32")
+	X(P, i16be_f32, 2, 4, "big-endian int16 to float32")           \
+	X(P, head, 1, 1, "bytes of a frame's head, into its slot; not of an object")
 
 enum spw_move_op { SPW_ENUM(SPW_MOVE_OP) };
 
@@ -96,6 +103,30 @@ SPW_INLINE struct spw_move spw_move_make(uint32_t op, uint32_t region, uint64_t 
 	m.dst = (uint64_t)op << 56 | (uint64_t)region << 53 | offset;
 	m.src = (uint64_t)fill << 56 | (uint64_t)skip << 24 | len;
 	return m;
+}
+
+/* Purpose: builds a `head`: from the heads' region into the slot's.
+ * Shape:   regions below 8; offsets below 2^40; len below 2^24.
+ * Thread:  any. */
+SPW_INLINE struct spw_move spw_move_head(uint32_t region, uint64_t offset, uint32_t from_region,
+					 uint64_t from_offset, uint32_t len)
+{
+	struct spw_move m;
+
+	m.dst = (uint64_t)SPW_MOVE_OP_head << 56 | (uint64_t)region << 53 |
+		(uint64_t)from_region << 50 | offset;
+	m.src = from_offset << 24 | len;
+	return m;
+}
+
+/* Returns: where a `head` reads. Thread: any, of both. */
+SPW_MOVE_HD SPW_INLINE uint32_t spw_move_get_from(uint64_t dst)
+{
+	return (uint32_t)(dst >> 50) & 7;
+}
+SPW_MOVE_HD SPW_INLINE uint64_t spw_move_get_from_offset(uint64_t src)
+{
+	return src >> 24;
 }
 
 /* Returns: the fields, as spw_move_make took them. Thread: any, of each. */

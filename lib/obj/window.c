@@ -41,7 +41,7 @@ static int window_check_plan(const struct spw_obj_desc *desc)
 		return spw_err(
 			EINVAL, "open %u objects at once with a key of %u bits: at most %llu",
 			rule->open_max, desc->plan.key_bits, 1ull << (desc->plan.key_bits - 2));
-	if (rule->op == SPW_MOVE_OP_fill || rule->op >= SPW_MOVE_OP_CNT)
+	if (rule->op == SPW_MOVE_OP_fill || rule->op >= SPW_MOVE_OP_head)
 		return spw_err(EINVAL, "conversion %u does not exist", rule->op);
 	if (rule->granule == 0 || rule->granule % window_element(rule->op))
 		return spw_err(EINVAL, "granule of %" PRIu64 " bytes: whole elements",

@@ -417,6 +417,7 @@ int suite_run(const struct suite *suite, const char *filter)
 		SUITE_FRAMES_TEST(rings_of_different_handlers),
 		SUITE_FRAMES_TEST(place_every_length_and_alignment),
 		SUITE_FRAMES_TEST(place_large_frames),
+		SUITE_FRAMES_TEST(place_heads),
 		SUITE_FRAMES_TEST(place_neighbours),
 		SUITE_FRAMES_TEST(place_batches_in_flight),
 		SUITE_TEST(clock_pairs_agree),

@@ -67,6 +67,7 @@ void suite_rings_of_different_handlers(void **state);
 /* exec_suite_place.c */
 void suite_place_every_length_and_alignment(void **state);
 void suite_place_large_frames(void **state);
+void suite_place_heads(void **state);
 void suite_place_neighbours(void **state);
 void suite_place_batches_in_flight(void **state);
 

@@ -233,7 +233,7 @@ void suite_place_every_length_and_alignment(void **state)
 	struct place p;
 
 	place_open(&p, *state, (struct spw_exec_conf){.cta_per_ring = 2});
-	for (uint32_t op = 0; op < SPW_MOVE_OP_CNT; op++)
+	for (uint32_t op = 0; op < SPW_MOVE_OP_head; op++)
 		for (uint32_t from_at = 0; from_at < 16; from_at++)
 			for (uint32_t to_at = 0; to_at < 16; to_at += 1 + (from_at & 1))
 				every_length(&p, op, from_at, to_at);
@@ -248,7 +248,7 @@ void suite_place_large_frames(void **state)
 
 	place_open(&p, *state, (struct spw_exec_conf){.cta_per_ring = 1});
 	for (uint32_t round = 0; round < 110; round++) {
-		const uint32_t op = round % SPW_MOVE_OP_CNT, frames = 1 + round % 8;
+		const uint32_t op = round % SPW_MOVE_OP_head, frames = 1 + round % 8;
 		struct spw_gring_batch *b = rig_next(&p.rig, 0);
 		uint32_t at = GUARD;
 
@@ -264,6 +264,44 @@ void suite_place_large_frames(void **state)
 			at += (uint32_t)spw_move_written(op, len) + GUARD;
 			at = op < SPW_MOVE_OP_swap16 ? at : SPW_ALIGN_UP(at, 8u);
 		}
+		place_push(&p, b);
+	}
+	place_close(&p);
+}
+
+/* Frames that are split: the end of the head is put into the slot, and what is moved then begins
+ * there, ends there, lies across, or has an element of which a part is in the head. */
+void suite_place_heads(void **state)
+{
+	static const uint32_t head_bytes = 128,
+			      ops[] = {SPW_MOVE_OP_copy, SPW_MOVE_OP_swap32, SPW_MOVE_OP_i16be_f32};
+	struct place p;
+	uint64_t seed = 17;
+
+	place_open(&p, *state, (struct spw_exec_conf){.cta_per_ring = 1});
+	for (uint32_t round = 0; round < 120; round++) {
+		const uint32_t op = ops[round % SPW_ARRAY_CNT(ops)], frames = 1 + round % 32;
+		struct spw_gring_batch *b = rig_next(&p.rig, 0);
+		uint32_t at = GUARD;
+
+		place_clear(&p, 1u << 20);
+		for (uint32_t i = 0; i < frames; i++) {
+			const uint32_t slot = 16384 * i, head = slot + 12288 + 64 * (round % 8),
+				       skip = 1 + (uint32_t)suite_random(&seed) % 127,
+				       len = 4 + ((uint32_t)suite_random(&seed) % 9000 & ~3u);
+			struct spw_desc *frame = place_frame(&p, b, slot, skip + len);
+			uint8_t *mem = p.rig.suite->mem;
+
+			p.table[p.move_cnt++] =
+				spw_move_head(3, slot + skip, 3, head + skip, head_bytes - skip);
+			frame->meta++;
+			p.written += head_bytes - skip;
+			place_move(&p, frame, op, at, skip, len);
+			at += SPW_ALIGN_UP((uint32_t)spw_move_written(op, len) + GUARD, 16u);
+			memcpy(mem + head, mem + slot, head_bytes);
+			memset(mem + slot, UNTOUCHED, head_bytes);
+		}
+		assert_true(at < p.used);
 		place_push(&p, b);
 	}
 	place_close(&p);

@@ -3,6 +3,8 @@
  *
  * Executes moves (exec/spw_place.h): bytes of the frame go into object memory, as they are, with
  * the byte order of their elements reversed, or converted; or one byte is written again and again.
+ * The first move of a frame may be `head`, which puts bytes into the frame's own slot, for the
+ * moves behind it.
  *
  *   frame   ....|#### #### #### ####|..     elements of 1 << in_log2 bytes, at any address
  *                 │ spw_place_element
@@ -76,6 +78,13 @@ SPW_HD SPW_INLINE uint64_t spw_place_element(uint32_t op, uint64_t v)
 	}
 }
 
+/* Where a `head` reads. */
+SPW_HD SPW_INLINE const uint8_t *spw_place_head(struct spw_lanes lanes, uint64_t dst, uint64_t src)
+{
+	return (const uint8_t *)(uintptr_t)(lanes.region_base[spw_move_get_from(dst)] +
+					    spw_move_get_from_offset(src));
+}
+
 #ifdef __CUDA_ARCH__
 #include "exec/handlers/place_dev.cuh"
 #else
@@ -98,15 +107,21 @@ SPW_INLINE void spw_place_elements(uint32_t op, uint8_t *to, const uint8_t *from
 		spw_place_elements(SPW_MOVE_OP_##name, to, from, len); \
 		break;
 
-SPW_INLINE void spw_place_host(uint32_t op, uint8_t fill, uint8_t *to, const uint8_t *from,
-			       uint32_t len)
+SPW_INLINE void spw_place_move(struct spw_lanes lanes, uint64_t dst, uint64_t src, uint8_t *to,
+			       const uint8_t *from)
 {
+	const uint32_t op = spw_move_get_op(dst), len = spw_move_get_len(src);
+
 	if (op == SPW_MOVE_OP_copy) {
 		__builtin_memcpy(to, from, len);
 		return;
 	}
 	if (op == SPW_MOVE_OP_fill) {
-		__builtin_memset(to, fill, len);
+		__builtin_memset(to, spw_move_get_fill(src), len);
+		return;
+	}
+	if (op == SPW_MOVE_OP_head) {
+		__builtin_memcpy(to, spw_place_head(lanes, dst, src), len);
 		return;
 	}
 	switch (op) {
@@ -126,9 +141,13 @@ SPW_HD SPW_INLINE uint64_t spw_place_one(const struct spw_frame *frame, struct s
 	const uint8_t *from = frame->addr + spw_move_get_skip(src);
 
 #ifdef __CUDA_ARCH__
+	if (op == SPW_MOVE_OP_head)
+		from = spw_place_head(lanes, dst, src);
 	spwd_place_move(lanes, op, spw_move_get_fill(src), to, from, len);
+	if (op == SPW_MOVE_OP_head)
+		spw_lanes_sync(lanes); /* other lanes read it */
 #else
-	spw_place_host(op, spw_move_get_fill(src), to, from, len);
+	spw_place_move(lanes, dst, src, to, from);
 #endif
 	return spw_move_written(op, len);
 }

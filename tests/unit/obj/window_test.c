@@ -406,6 +406,7 @@ static void streams_that_cannot_be_are_refused(void **state)
 	REFUSED(rule.open_max, 65);
 	REFUSED(rule.deadline_ns, 0);
 	REFUSED(rule.op, SPW_MOVE_OP_fill);
+	REFUSED(rule.op, SPW_MOVE_OP_head);
 	REFUSED(rule.op, SPW_MOVE_OP_CNT);
 	REFUSED(rule.op, SPW_MOVE_OP_i8_f32);
 	REFUSED(plan.key_bits, 1);
