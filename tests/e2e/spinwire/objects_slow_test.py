@@ -3,6 +3,7 @@
 """Objects that are late get the cause that this test gave them: a sender that pauses, a frame that never comes, a
 consumer that takes nothing, a loop and an executor that are stopped. A socket on one end of a veth is the sender."""
 import contextlib
+import mmap
 import os
 import signal
 import socket
@@ -13,7 +14,8 @@ import time
 
 import documents
 import spwtest
-import veth_test  # found by the line above
+import objects_test  # found by the line above
+import veth_test
 from spwtest import Run, Skip, check, equal, spwlab, udp_frame
 
 PAYLOAD = 64
@@ -92,6 +94,32 @@ def test_consumer():
         time.sleep(0.2)
     by = {row["cause"]: row["objects"] for row in run.got[0]["slow"]["by"]}
     check(by.get("consumer", 0) == run.got[0]["causes"]["no_buffer"] == COUNT - 2, f"{run.got[0]}")
+
+
+PUBLISH_AT = 24 + 8 * 17  # in a buffer of the page, lib/obj/spw_obj_page.h
+
+
+def test_released():
+    """A consumer gives each object back a million ticks after it was published: each has a line for that, and the next
+    one its buffer."""
+    with stream("deadline: 1s\nopen: 1\n", buffers=2) as (run, send):
+        spwlab.wait_for(lambda: run.telemetry("/spinwire/objects"), 30, "a stream")
+        row = run.telemetry("/spinwire/objects")["0"]
+        with open(f"/proc/{row['pid']}/fd/{row['page_fd']}", "r+b") as file, \
+                mmap.mmap(file.fileno(), row["page_bytes"]) as page:
+            for obj in range(COUNT):
+                send(2 * obj)
+                send(2 * obj + 1)
+                at = objects_test.BUFFERS_AT + obj % 2 * objects_test.BUFFER_BYTES
+                spwlab.wait_for(lambda: page[at] & 7 == objects_test.READY, 30, "an object")
+                struct.pack_into("<Q", page, at + 16, struct.unpack_from("<Q", page, at + PUBLISH_AT)[0] + 1000000)
+                page[at] = objects_test.FREE
+    lines = [line for line in run.got[1] if line["schema"] == "spinwire.release/1"]
+    equal(sorted(line["id"] for line in lines), list(range(COUNT)), "objects that were released")
+    published = {line["generation"]: line["publish_ns"] for line in objects(run)}
+    for line in lines:
+        equal(line["publish_ns"], published[line["generation"]], "its publication")
+        check(1e5 < line["release_ns"] - line["publish_ns"] < 1e6, f"{line}")
 
 
 def test_loop_stopped():
