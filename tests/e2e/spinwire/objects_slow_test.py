@@ -5,6 +5,7 @@ consumer that takes nothing, a loop and an executor that are stopped. A socket o
 import contextlib
 import mmap
 import os
+import re
 import signal
 import socket
 import struct
@@ -26,7 +27,7 @@ COUNT = 12     # objects of a test
 @contextlib.contextmanager
 def stream(more, executor="inline", lcores=None, buffers=32):
     """Yields (run, send); send(number) puts the frame of that number on the wire. Afterwards run.got has the summary's
-    stream and the lines of the receipts."""
+    stream and the lines of the receipts, run.text what was printed."""
     veth_test.in_namespace()
     veth_test.make_veth()
     with spwlab.scratch() as folder:
@@ -43,6 +44,7 @@ def stream(more, executor="inline", lcores=None, buffers=32):
             run.end()
             summary = run.finish()
             spwtest.balanced(summary)
+            run.text = run.output()
         run.got = summary["objects"][0], documents.lines(receipts)
 
 
@@ -94,6 +96,8 @@ def test_consumer():
         time.sleep(0.2)
     by = {row["cause"]: row["objects"] for row in run.got[0]["slow"]["by"]}
     check(by.get("consumer", 0) == run.got[0]["causes"]["no_buffer"] == COUNT - 2, f"{run.got[0]}")
+    check(re.search(rf"^  slow      \d+ shed or longer than 20[.0]* ms: .*consumer {COUNT - 2}$", run.text, re.M),
+          run.text)
 
 
 PUBLISH_AT = 24 + 8 * 17  # in a buffer of the page, lib/obj/spw_obj_page.h
