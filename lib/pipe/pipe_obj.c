@@ -185,23 +185,34 @@ bool pipe_obj_is_pending(const struct spw_pipe *pipe)
 
 /* ---- receipts ---- */
 
-void spw_pipe_receipt_put(void *arg, const struct spw_obj_receipt *receipt,
-			  const struct spw_obj_way *way)
+static void obj_receipt_pass(struct spw_pipe_obj *o, const struct spw_pipe_receipt *one)
 {
-	struct spw_pipe_receipt one = {
-		.receipt = *receipt, .released = way->released, .release_tsc = way->release_tsc};
-	struct spw_pipe_obj *o = &((struct spw_pipe *)arg)->obj;
-
-	if (!way->released)
-		pipe_obj_slow_take(arg, way, &one);
 	if (!o->receipt)
 		return;
 	if (!spw_ring_room(&o->receipts, 1)) {
 		spw_thr_count(&o->receipts_lost, 1);
 		return;
 	}
-	o->receipt[spw_ring_write_pos(&o->receipts) % SPW_PIPE_RECEIPT_CNT] = one;
+	o->receipt[spw_ring_write_pos(&o->receipts) % SPW_PIPE_RECEIPT_CNT] = *one;
 	spw_ring_publish(&o->receipts, 1);
+}
+
+/* Most objects are neither slow nor asked for: those cost no more than a count. */
+void spw_pipe_receipt_put(void *arg, const struct spw_obj_receipt *receipt,
+			  const struct spw_obj_way *way)
+{
+	struct spw_pipe_obj *o = &((struct spw_pipe *)arg)->obj;
+	const bool judged = !way->released && pipe_obj_slow_wants(arg, receipt);
+
+	if (judged || o->receipt) {
+		struct spw_pipe_receipt one = {.receipt = *receipt,
+					       .released = way->released,
+					       .release_tsc = way->release_tsc};
+
+		if (judged)
+			pipe_obj_slow_judge(arg, way, &one);
+		obj_receipt_pass(o, &one);
+	}
 }
 
 const struct spw_pipe_objects_slow *spw_pipe_objects_slow(const struct spw_pipe *pipe)

@@ -32,10 +32,13 @@ SPW_INLINE void pipe_obj_retire(struct spw_pipe *pipe, const struct spw_gring_ba
 /* Purpose: publishes objects, after a batch was retired; its record is still as it was. */
 void pipe_obj_retired(struct spw_pipe *pipe, const struct spw_gring_batch *batch);
 
-/* pipe_obj_slow.c. Purpose: judges an object whose receipt is final, if it was slow or is among the
- * longest, and counts it. one: its receipt; the rest is zero. */
-void pipe_obj_slow_take(struct spw_pipe *pipe, const struct spw_obj_way *way,
-			struct spw_pipe_receipt *one);
+/* pipe_obj_slow.c. Purpose: counts an object whose receipt is final.
+ * Returns: whether it is to be judged: it was slow, or is among the longest. */
+bool pipe_obj_slow_wants(struct spw_pipe *pipe, const struct spw_obj_receipt *receipt);
+
+/* pipe_obj_slow.c. Purpose: judges such an object. one: its receipt; the rest is zero. */
+void pipe_obj_slow_judge(struct spw_pipe *pipe, const struct spw_obj_way *way,
+			 struct spw_pipe_receipt *one);
 
 /* Returns: whether the stream has objects that are closed and not published. */
 bool pipe_obj_is_pending(const struct spw_pipe *pipe);

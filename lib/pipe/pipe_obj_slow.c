@@ -106,31 +106,6 @@ static void obj_slow_count(struct spw_pipe_objects_slow *s, enum spw_obj_slow ca
 		s->worst_tsc[cause] = whole;
 }
 
-static void obj_slow_judge(struct spw_pipe *pipe, const struct spw_obj_way *way, uint64_t since,
-			   struct spw_pipe_receipt *one)
-{
-	struct spw_pipe_objects_slow *s = &pipe->obj.slow;
-	const struct spw_obj_receipt *r = &one->receipt;
-	struct spw_obj_facts *facts = &one->facts;
-
-	facts->edge[0] = since;
-	facts->edge[SPW_OBJ_PART_CNT] = r->publish_tsc;
-	facts->edge[SPW_OBJ_PART_push] = way->order_tsc;
-	obj_slow_arrival(pipe, r, way, facts);
-	obj_slow_batch(pipe, facts);
-	spw_obj_slow_order(facts);
-	obj_slow_gaps(pipe, r->last_nic != 0, facts);
-	one->judged = true;
-	one->why = spw_obj_slow_split(facts, one->ticks);
-	one->slow = r->publish_tsc - since > s->limit_tsc;
-	obj_slow_keep(s, one);
-	if (!one->slow)
-		return;
-	obj_slow_count(s, one->why, r->publish_tsc - since);
-	for (unsigned int c = 0; c < SPW_OBJ_SLOW_CNT; c++)
-		s->ticks[c] += one->ticks[c];
-}
-
 /* An object that is shed comes to nobody, so it is later than any; its receipt says why. */
 static void obj_slow_shed(struct spw_pipe_objects_slow *s, enum spw_obj_cause cause)
 {
@@ -140,20 +115,41 @@ static void obj_slow_shed(struct spw_pipe_objects_slow *s, enum spw_obj_cause ca
 		obj_slow_count(s, SPW_OBJ_SLOW_batch_ahead, 0);
 }
 
-void pipe_obj_slow_take(struct spw_pipe *pipe, const struct spw_obj_way *way,
-			struct spw_pipe_receipt *one)
+bool pipe_obj_slow_wants(struct spw_pipe *pipe, const struct spw_obj_receipt *r)
 {
 	struct spw_pipe_objects_slow *s = &pipe->obj.slow;
-	const struct spw_obj_receipt *r = &one->receipt;
-	uint64_t since, whole;
+	uint64_t whole;
 
 	if (r->state == SPW_OBJ_STATE_shed)
 		obj_slow_shed(s, (enum spw_obj_cause)r->cause);
 	if (r->state > SPW_OBJ_STATE_partial)
-		return;
-	since = obj_slow_since(pipe, r);
-	whole = r->publish_tsc - since;
+		return false;
+	whole = r->publish_tsc - obj_slow_since(pipe, r);
 	spw_hist_record(&s->latency, whole, 1);
-	if (whole > SPW_MIN(s->keep_tsc, s->limit_tsc))
-		obj_slow_judge(pipe, way, since, one);
+	return whole > SPW_MIN(s->keep_tsc, s->limit_tsc);
+}
+
+void pipe_obj_slow_judge(struct spw_pipe *pipe, const struct spw_obj_way *way,
+			 struct spw_pipe_receipt *one)
+{
+	struct spw_pipe_objects_slow *s = &pipe->obj.slow;
+	const struct spw_obj_receipt *r = &one->receipt;
+	struct spw_obj_facts *facts = &one->facts;
+
+	facts->edge[0] = obj_slow_since(pipe, r);
+	facts->edge[SPW_OBJ_PART_CNT] = r->publish_tsc;
+	facts->edge[SPW_OBJ_PART_push] = way->order_tsc;
+	obj_slow_arrival(pipe, r, way, facts);
+	obj_slow_batch(pipe, facts);
+	spw_obj_slow_order(facts);
+	obj_slow_gaps(pipe, r->last_nic != 0, facts);
+	one->judged = true;
+	one->why = spw_obj_slow_split(facts, one->ticks);
+	one->slow = spw_pipe_receipt_whole(one) > s->limit_tsc;
+	obj_slow_keep(s, one);
+	if (!one->slow)
+		return;
+	obj_slow_count(s, one->why, spw_pipe_receipt_whole(one));
+	for (unsigned int c = 0; c < SPW_OBJ_SLOW_CNT; c++)
+		s->ticks[c] += one->ticks[c];
 }

@@ -137,6 +137,8 @@ uint64_t spw_rec_away(const struct spw_rec *rec, uint64_t from, uint64_t to)
 	for (uint64_t g = rec->gap_cnt; g > 0 && rec->gap_cnt - g < SPW_REC_GAP_CNT; g--) {
 		const struct spw_rec_gap *gap = &rec->gap[(g - 1) % SPW_REC_GAP_CNT];
 
+		if (gap->to <= from)
+			break;
 		gap_share(gap, gap_overlap(from, to, gap), held);
 	}
 	for (unsigned int h = 0; h < SPW_HOLD_CNT; h++)
