@@ -48,6 +48,7 @@ static json_t *way_parts_json(const struct app *app, const struct spw_obj_facts 
 	return parts;
 }
 
+/* Null rather than zeros: of an object that was not judged nothing is known beside its receipt. */
 json_t *app_object_way_json(const struct app *app, const struct spw_pipe_receipt *r)
 {
 	if (!r->judged)
@@ -58,6 +59,7 @@ json_t *app_object_way_json(const struct app *app, const struct spw_pipe_receipt
 			 way_blame_json(app, r->ticks), "parts", way_parts_json(app, &r->facts));
 }
 
+/* Each has one cause, so their sum is their number. */
 static uint64_t way_objects(const struct spw_pipe_objects_slow *s)
 {
 	uint64_t sum = 0;
@@ -67,6 +69,7 @@ static uint64_t way_objects(const struct spw_pipe_objects_slow *s)
 	return sum;
 }
 
+/* A cause without an object may have time: of objects whose largest part was another's. */
 json_t *app_objects_slow_json(const struct app *app, const struct spw_topo_lane *lane)
 {
 	const struct spw_pipe_objects_slow *s = spw_pipe_objects_slow(&lane->pipe);

@@ -20,6 +20,8 @@ const char *spw_obj_slow_text(enum spw_obj_slow cause)
 	return SPW_ENUM_TEXT(slow_word, cause);
 }
 
+/* Stamps come from several clocks, and some are missing: a part whose stamps contradict has no
+ * time, and its neighbours get it. */
 void spw_obj_slow_order(struct spw_obj_facts *facts)
 {
 	uint64_t *edge = facts->edge;
@@ -60,6 +62,7 @@ static bool slow_feels_gaps(const struct spw_obj_facts *facts, enum spw_obj_part
 	return part != SPW_OBJ_PART_missing && (part != SPW_OBJ_PART_arrive || !facts->came_known);
 }
 
+/* Charges up to `want` of what is left to a cause. Returns: what is left then. */
 static uint64_t slow_charge(uint64_t *ticks, enum spw_obj_slow cause, uint64_t want, uint64_t left)
 {
 	const uint64_t n = SPW_MIN(want, left);
@@ -68,6 +71,8 @@ static uint64_t slow_charge(uint64_t *ticks, enum spw_obj_slow cause, uint64_t w
 	return left - n;
 }
 
+/* What is certain comes first: work queued before, then gaps of the loop, then what is known to be
+ * unknown; the rest is inferred from where the object was. */
 void spw_obj_slow_split_part(const struct spw_obj_facts *facts, enum spw_obj_part part,
 			     uint64_t ticks[SPW_OBJ_SLOW_CNT])
 {
@@ -82,6 +87,7 @@ void spw_obj_slow_split_part(const struct spw_obj_facts *facts, enum spw_obj_par
 	slow_charge(ticks, slow_rest(facts, part), left, left);
 }
 
+/* `unexplained` is the last in the list, so that of equals a cause with a proof is named. */
 enum spw_obj_slow spw_obj_slow_split(const struct spw_obj_facts *facts,
 				     uint64_t ticks_out[SPW_OBJ_SLOW_CNT])
 {

@@ -22,6 +22,8 @@ static uint64_t obj_slow_nic_tsc(const struct spw_pipe *pipe, const struct spw_o
 	return nic_ns ? spw_tsc_from_ns(&pipe->obj.tsc, nic_ns + r->nic_unc_ns) : 0;
 }
 
+/* Not later than the poll that brought it, however uncertain its stamp is: an object is slow only
+ * by what is certain. */
 static uint64_t obj_slow_since(const struct spw_pipe *pipe, const struct spw_obj_receipt *r)
 {
 	const uint64_t nic = obj_slow_nic_tsc(pipe, r, r->first_nic);
@@ -99,6 +101,7 @@ static void obj_slow_keep(struct spw_pipe_objects_slow *s, const struct spw_pipe
 		s->keep_tsc = spw_pipe_receipt_whole(&s->worst[SPW_PIPE_WORST_CNT - 1]);
 }
 
+/* worst_tsc 0 is left where all were shed: those have no time. */
 static void obj_slow_count(struct spw_pipe_objects_slow *s, enum spw_obj_slow cause, uint64_t whole)
 {
 	spw_thr_count(&s->objects[cause], 1);
@@ -115,6 +118,7 @@ static void obj_slow_shed(struct spw_pipe_objects_slow *s, enum spw_obj_cause ca
 		obj_slow_count(s, SPW_OBJ_SLOW_batch_ahead, 0);
 }
 
+/* keep_tsc is 0 until the list is full, so the first sixteen are judged however short they took. */
 bool pipe_obj_slow_wants(struct spw_pipe *pipe, const struct spw_obj_receipt *r)
 {
 	struct spw_pipe_objects_slow *s = &pipe->obj.slow;
@@ -129,6 +133,7 @@ bool pipe_obj_slow_wants(struct spw_pipe *pipe, const struct spw_obj_receipt *r)
 	return whole > SPW_MIN(s->keep_tsc, s->limit_tsc);
 }
 
+/* The edges first, all of them: gaps are laid over what lies between two that are in order. */
 void pipe_obj_slow_judge(struct spw_pipe *pipe, const struct spw_obj_way *way,
 			 struct spw_pipe_receipt *one)
 {

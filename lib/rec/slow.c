@@ -130,6 +130,7 @@ static void gap_share(const struct spw_rec_gap *gap, uint64_t ticks, uint64_t he
 	held[gap->hold] += ticks - lost;
 }
 
+/* Newest first, as in spw_rec_slow_new: gaps lie in the order of time. */
 uint64_t spw_rec_away(const struct spw_rec *rec, uint64_t from, uint64_t to)
 {
 	uint64_t held[SPW_HOLD_CNT] = {0}, sum = 0;
@@ -146,6 +147,7 @@ uint64_t spw_rec_away(const struct spw_rec *rec, uint64_t from, uint64_t to)
 	return sum;
 }
 
+/* The ring's next place has the oldest gap; one before it may have been forgotten. */
 uint64_t spw_rec_gaps_since(const struct spw_rec *rec)
 {
 	return rec->gap_cnt > SPW_REC_GAP_CNT ? rec->gap[rec->gap_cnt % SPW_REC_GAP_CNT].from : 0;

@@ -17,6 +17,7 @@ static struct spw_obj_facts facts_of_ten(void)
 	return f;
 }
 
+/* Of that cause; all of them sum to the whole. */
 static uint64_t ticks_of(const struct spw_obj_facts *f, enum spw_obj_slow cause)
 {
 	uint64_t ticks[SPW_OBJ_SLOW_CNT], sum = 0;
@@ -30,6 +31,7 @@ static uint64_t ticks_of(const struct spw_obj_facts *f, enum spw_obj_slow cause)
 
 /* ---- each cause ---- */
 
+/* The part that is lengthened names the object. */
 static void every_part_has_its_cause(void **state)
 {
 	static const enum spw_obj_slow cause[] = {
@@ -124,6 +126,7 @@ static void the_first_of_equals_is_named(void **state)
 	assert_int_equal(ticks[SPW_OBJ_SLOW_sender], 0);
 }
 
+/* Missing, early and late ones. */
 static void edges_do_not_fall(void **state)
 {
 	struct spw_obj_facts f = {.edge = {100, 90, 150, 0, 140, 150, 900, 0, 160, 200}};
@@ -168,6 +171,7 @@ static enum spw_obj_slow naive(const struct spw_obj_facts *f, int part, uint64_t
 	return SPW_OBJ_SLOW_unexplained;
 }
 
+/* A fifth of the stamps is missing, and neighbours overlap. */
 static struct spw_obj_facts facts_random(uint64_t *random)
 {
 	struct spw_obj_facts f = {.ahead = unit_random(random) % 9,

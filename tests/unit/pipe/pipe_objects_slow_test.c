@@ -59,6 +59,7 @@ static void rig_close(struct rig *t)
 	free(t->pipe);
 }
 
+/* Passes the receipt as the window does. Returns what the control thread gets. */
 static const struct spw_pipe_receipt *put(struct rig *t)
 {
 	spw_pipe_receipt_put(t->pipe, &t->receipt, &t->way);
@@ -66,6 +67,7 @@ static const struct spw_pipe_receipt *put(struct rig *t)
 	return &t->got;
 }
 
+/* Parts without a stamp of their own have no time. */
 static void the_parts_are_where_the_stamps_are(void **state)
 {
 	static const uint64_t want[SPW_OBJ_PART_CNT + 1] = {10000, 11000, 12000, 12000, 12000,
@@ -149,6 +151,7 @@ static void a_partial_object_waited_for_frames(void **state)
 	rig_close(&t);
 }
 
+/* Only where the object waited for the loop, and only while gaps are remembered. */
 static void gaps_of_the_loop_are_laid_over_the_parts(void **state)
 {
 	struct spw_rec_gap gap = {.from = 10900, .to = 11400, .hold = SPW_HOLD_PORT};
@@ -176,6 +179,7 @@ static void gaps_of_the_loop_are_laid_over_the_parts(void **state)
 	rig_close(&t);
 }
 
+/* Batches before it, an older object, and no stamps at all. */
 static void the_executor_has_its_part(void **state)
 {
 	struct rig t;
