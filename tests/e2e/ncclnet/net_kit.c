@@ -43,9 +43,15 @@ const char *net_log(void)
 	return log_copy;
 }
 
+static void *library;
+
+void *net_symbol(const char *name)
+{
+	return dlsym(library, name);
+}
+
 bool net_load(struct net *net, int version)
 {
-	static void *library;
 	const char *path = getenv("SPW_TEST_PLUGIN");
 	char symbol[32];
 
@@ -56,7 +62,7 @@ bool net_load(struct net *net, int version)
 		exit(2);
 	}
 	snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", version);
-	*net = (struct net){.version = version, .table = dlsym(library, symbol)};
+	*net = (struct net){.version = version, .table = net_symbol(symbol)};
 	return net->table != NULL;
 }
 

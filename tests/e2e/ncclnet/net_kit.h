@@ -31,6 +31,8 @@ struct net {
 /* Loads the plugin at $SPW_TEST_PLUGIN; without that, the one linked into this program. Returns:
  * false: it has no such table. */
 bool net_load(struct net *net, int version);
+/* A symbol of the plugin, once it is loaded; NULL: it has none of that name. */
+void *net_symbol(const char *name);
 /* What the plugin logged since the last call. */
 const char *net_log(void);
 

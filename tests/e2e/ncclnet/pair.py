@@ -227,6 +227,14 @@ def case_live():
     check(send['begun'] - send['ended'] == 8 == send['waiting'] + send['granted'] + send['posted'] + send['acked'],
           f'eight sends are under way: {send}')
     check(send['peer'].count(':') == 1 and send['error'] == 0, f'{send}')
+    for rank, page in enumerate((recv_page, send_page)):
+        row, = page['comms']
+        op = row['coll']
+        check([row[k] for k in ('rank', 'rank_cnt', 'comm_hash', 'name')] == [rank, 2, 11, 'harness'], f'{row}')
+        check([op[k] for k in ('function', 'count', 'datatype', 'root')] == ['Broadcast', 100000, 'ncclInt8', 1],
+              f'{op}')
+        way = 'sends' if rank else 'recvs'
+        check(op['sequence'] + 1 == row['colls'] == row[f'{way}_begun'] == row[f'{way}_ended'] + 8, f'{row}')
     hz = send_page['tsc_hz']
     check(0.1 < (send['called_tsc'] - send['oldest_tsc']) / hz < 10, f'age of the oldest send: {send}, {hz} Hz')
     check((send['called_tsc'] - send['taken_tsc']) / hz < 0.1, f'age of the view: {send}')

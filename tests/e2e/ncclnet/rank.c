@@ -2,9 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * rank VERSION send|recv FOLDER COUNT BYTES: one of two processes. It moves COUNT messages of BYTES
- * through the plugin, several under way, and compares every byte. The receiver leaves its handle
- * in FOLDER. Prints "going" after the first message, and "done" or "result N" at the end.
- * Exit status 0; 1: wrong bytes; 3: a call failed, as "result N" says.
+ * through the plugin, several under way, and compares every byte. To the profiler's table it is
+ * rank 0 (recv) or 1 (send) of a communicator of two, and each message a broadcast. The receiver
+ * leaves its handle in FOLDER. Prints "going" after the first message, and "done" or "result N" at
+ * the end. Exit status 0; 1: wrong bytes; 3: a call failed, as "result N" says.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ncclnet/prof_abi.h"
 #include "net_kit.h"
 
 #define FLIGHT 8u
@@ -25,6 +27,8 @@ struct rank {
 	void *listen, *comm, *mr;
 	uint8_t *buf; /* FLIGHT slots */
 	void *req[FLIGHT];
+	const struct nccl_prof_v5 *prof;
+	void *prof_ctx, *prof_op[FLIGHT];
 };
 
 static void nap(void)
@@ -96,11 +100,49 @@ static bool is_right(const uint8_t *at, size_t bytes, uint32_t seed)
 	return true;
 }
 
+/* The library has one page for both of its plugins: they name the same communicator. */
+static void prof_init(struct rank *r)
+{
+	int mask = 0;
+
+	r->prof = net_symbol("ncclProfiler_v5");
+	must(!r->prof);
+	must(r->prof->init(&r->prof_ctx, (uint64_t)r->net.version, &mask, "harness", 2, 2, r->sends,
+			   NULL));
+}
+
+static void prof_enqueue(struct rank *r, uint32_t i)
+{
+	const struct nccl_prof_event_v5 coll = {.type = NCCL_PROF_COLL,
+						.rank = r->sends,
+						.coll = {.sequence = i,
+							 .function = "Broadcast",
+							 .count = r->bytes,
+							 .root = 1,
+							 .datatype = "ncclInt8",
+							 .algorithm = "RING",
+							 .protocol = "SIMPLE"}};
+	const struct nccl_prof_event_v5 op = {
+		.type = NCCL_PROF_PROXY_OP,
+		.rank = r->sends,
+		.proxy_op = {
+			.pid = getpid(), .peer = !r->sends, .step_cnt = 1, .is_send = r->sends}};
+	void *none;
+
+	if (!r->prof_ctx)
+		return;
+	must(r->prof->start(r->prof_ctx, &none, &coll));
+	must(r->prof->start(r->prof_ctx, &r->prof_op[i % FLIGHT], &op));
+}
+
 /* The call may be put off: again, later. */
 static void start(struct rank *r, uint32_t i)
 {
 	uint8_t *slot = r->buf + i % FLIGHT * r->bytes;
 	struct net_group g = {1, {slot}, {r->bytes}, {0}, {r->mr}};
+
+	if (!r->prof_op[i % FLIGHT])
+		prof_enqueue(r, i);
 
 	if (r->sends) {
 		fill(slot, r->bytes, i);
@@ -122,6 +164,8 @@ static bool finish(struct rank *r, uint32_t i)
 	if (!done)
 		return false;
 	r->req[i % FLIGHT] = NULL;
+	must(r->prof->stop(r->prof_op[i % FLIGHT]));
+	r->prof_op[i % FLIGHT] = NULL;
 	if ((size_t)bytes != r->bytes ||
 	    (!r->sends && !is_right(r->buf + i % FLIGHT * r->bytes, r->bytes, i))) {
 		printf("message %u is wrong\n", i);
@@ -161,6 +205,7 @@ int main(int argc, char **argv)
 	r.bytes = (size_t)atoll(argv[5]);
 	r.buf = malloc(FLIGHT * r.bytes + 1);
 	must(net_init(&r.net));
+	prof_init(&r);
 	join(&r);
 	must(net_reg(&r.net, r.comm, r.buf, FLIGHT * r.bytes, NCCL_PTR_HOST, &r.mr));
 	transfer(&r);
@@ -168,6 +213,7 @@ int main(int argc, char **argv)
 	must(r.sends ? net_close_send(&r.net, r.comm) : net_close_recv(&r.net, r.comm));
 	if (r.listen)
 		must(net_close_listen(&r.net, r.listen));
+	must(r.prof->finalize(r.prof_ctx));
 	must(net_finalize(&r.net));
 	free(r.buf);
 	printf("done\n");
