@@ -130,8 +130,7 @@ SPW_INLINE void spw_place_move(struct spw_lanes lanes, uint64_t dst, uint64_t sr
 }
 #endif
 
-/* Purpose: the moves of a descriptor. Shape: move[i], i below cnt, by every lane or, on the device,
- *          by lane i of each warp. */
+/* Purpose: one move of a frame, by all lanes. Returns: the bytes written. */
 SPW_HD SPW_INLINE uint64_t spw_place_one(const struct spw_frame *frame, struct spw_lanes lanes,
 					 uint64_t dst, uint64_t src)
 {
@@ -163,15 +162,14 @@ SPW_HANDLER_BODY(place)(const struct spw_frame *frame, struct spw_lanes lanes)
 	uint64_t written = 0;
 
 #ifdef __CUDA_ARCH__
-	const uint32_t lane = lanes.idx & 31;
-	uint64_t dst = 0, src = 0; /* of move `lane`: all of them are read at once */
+	uint64_t dst = 0, src = 0; /* of the lane's move: all of them are read at once */
 
-	if (lane < cnt)
-		spwd_sys_load_rlx2(move + lane, &dst, &src);
+	if (lanes.idx < cnt)
+		spwd_sys_load_rlx2(move + lanes.idx, &dst, &src);
 	__syncwarp();
 	for (uint32_t i = 0; i < cnt; i++)
-		written += spw_place_one(frame, lanes, __shfl_sync(0xffffffffu, dst, i),
-					 __shfl_sync(0xffffffffu, src, i));
+		written += spw_place_one(frame, lanes, spwd_place_of_lane(lanes, dst, i),
+					 spwd_place_of_lane(lanes, src, i));
 #else
 	for (uint32_t i = 0; i < cnt; i++)
 		written += spw_place_one(frame, lanes, move[i].dst, move[i].src);

@@ -197,6 +197,23 @@ SPWD void spwd_place_cells(uint32_t op, uint32_t fill, const struct spwd_place_c
 	}
 }
 
+/* Returns: what lane i of the first warp has, to all lanes; only that warp reads moves, since reads
+ * of one address of host memory wait for each other. Collective. */
+SPWD uint64_t spwd_place_of_lane(struct spw_lanes lanes, uint64_t v, uint32_t i)
+{
+	uint64_t *at = (uint64_t *)lanes.scratch;
+
+	v = __shfl_sync(0xffffffffu, v, (int)i);
+	if (lanes.cnt <= 32)
+		return v;
+	if (lanes.idx == 0)
+		*at = v;
+	spwd_bar_sync(lanes.bar, lanes.cnt);
+	v = *at;
+	spwd_bar_sync(lanes.bar, lanes.cnt); /* scratch is free again */
+	return v;
+}
+
 /* Purpose: executes one move. Collective. */
 SPWD void spwd_place_move(struct spw_lanes lanes, uint32_t op, uint32_t fill, uint8_t *to,
 			  const uint8_t *from, uint32_t len)
