@@ -132,7 +132,7 @@ static int32_t cuda_choose(const struct tensor_cuda_calls *calls, int32_t gpu)
 	return device;
 }
 
-static int cuda_register(struct tensor_cuda *cuda, void *memory, uint64_t bytes)
+int tensor_cuda_map(const struct tensor_cuda *cuda, void *memory, uint64_t bytes, uint64_t *at_out)
 {
 	int mode, error = cuda_enter(cuda, &mode);
 
@@ -140,11 +140,22 @@ static int cuda_register(struct tensor_cuda *cuda, void *memory, uint64_t bytes)
 		return cuda_failed("cuCtxPushCurrent", error);
 	error = cuda->calls->add(memory, bytes, HOST_REGISTER);
 	if (!error) {
-		cuda->memory = memory;
-		error = cuda->calls->address(&cuda->at, memory, 0);
+		error = cuda->calls->address(at_out, memory, 0);
+		if (error)
+			cuda->calls->remove(memory);
 	}
 	cuda_leave(cuda, mode);
 	return error ? cuda_failed("cuMemHostRegister", error) : 0;
+}
+
+void tensor_cuda_unmap(const struct tensor_cuda *cuda, void *memory)
+{
+	int mode;
+
+	if (cuda_enter(cuda, &mode))
+		return;
+	cuda->calls->remove(memory);
+	cuda_leave(cuda, mode);
 }
 
 int tensor_cuda_open(struct tensor_cuda *cuda, int32_t gpu, void *memory, uint64_t bytes)
@@ -160,20 +171,18 @@ int tensor_cuda_open(struct tensor_cuda *cuda, int32_t gpu, void *memory, uint64
 	if (!error)
 		error = cuda->calls->retain(&cuda->context, cuda->device);
 	rc = error ? cuda_failed("there is no such GPU, or it is not free", error)
-		   : cuda_register(cuda, memory, bytes);
+		   : tensor_cuda_map(cuda, memory, bytes, &cuda->at);
 	if (rc)
 		tensor_cuda_close(cuda);
+	else
+		cuda->memory = memory;
 	return rc;
 }
 
 void tensor_cuda_close(struct tensor_cuda *cuda)
 {
-	int mode;
-
-	if (cuda->memory && !cuda_enter(cuda, &mode)) {
-		cuda->calls->remove(cuda->memory);
-		cuda_leave(cuda, mode);
-	}
+	if (cuda->memory)
+		tensor_cuda_unmap(cuda, cuda->memory);
 	if (cuda->context)
 		cuda->calls->give_back(cuda->device);
 	*cuda = (struct tensor_cuda){.gpu = -1};

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What the files of this part share: where a stream is (find.c), an attached one (tensor.c), and
- * its GPU (cuda.c).
+ * its GPU (cuda.c). What passes its objects on to a kernel (ring.c) is its user, as others are.
  */
 #ifndef TENSOR_H
 #define TENSOR_H
@@ -49,6 +49,11 @@ struct tensor_cuda {
  * Errors:  -ENOTSUP with the reason. */
 int tensor_cuda_open(struct tensor_cuda *cuda, int32_t gpu, void *memory, uint64_t bytes);
 void tensor_cuda_close(struct tensor_cuda *cuda);
+
+/* Purpose: registers more memory of this process: pages of its own.
+ * Errors:  -ENOTSUP with the reason. */
+int tensor_cuda_map(const struct tensor_cuda *cuda, void *memory, uint64_t bytes, uint64_t *at_out);
+void tensor_cuda_unmap(const struct tensor_cuda *cuda, void *memory);
 
 /* An event in each noted stream of an object: made once, recorded after each use. */
 struct tensor_noted {
