@@ -25,12 +25,12 @@ BUFFERS = 4
 
 
 @contextlib.contextmanager
-def published(kind="cuda-host", gap_us=1000):
+def published(kind="cuda-host", gap_us=1000, count=1_000_000):
     with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder
         os.makedirs(os.path.join(folder, "dpdk", "one"))
         path = os.path.join(folder, "dpdk", "one", "dpdk_telemetry.v2")
-        command = [os.path.join(HERE, "publisher"), path, "", "camera", str(BUFFERS), "1000000", str(gap_us), kind]
+        command = [os.path.join(HERE, "publisher"), path, "", "camera", str(BUFFERS), str(count), str(gap_us), kind]
         with subprocess.Popen(command) as process:
             while not os.path.exists(path):
                 time.sleep(0.01)
@@ -145,6 +145,46 @@ def late_deleter():
             assert len({next(stream).receipt.id for _ in range(20)}) == 20
 
 
+def sums(objects, **kwargs):
+    """The example whose kernel takes objects itself, started."""
+    return subprocess.Popen([os.path.join(HERE, "sums"), "camera", str(objects)], stdout=subprocess.PIPE, text=True,
+                            **kwargs)
+
+
+def summed(process):
+    """Every object that it added up is whole; how many there are, and whether its kernel missed its host."""
+    lines = process.communicate(timeout=60)[0].splitlines()
+    silent = lines[-1:] == ["the host was silent"]
+    ids = []
+    for line in lines[:-1] if silent else lines:
+        number, state, total = line.split()
+        data = int(number) * 1000 + numpy.arange(1024, dtype=numpy.int32)
+        assert int(total) == data.view(numpy.uint8).sum(dtype=numpy.uint64), line
+        assert state == ("partial" if int(number) % 2 else "complete"), line
+        ids.append(int(number))
+    assert ids == sorted(set(ids)) and process.returncode == 0, process.returncode
+    return len(ids), silent
+
+
+def ring():
+    """A kernel takes objects itself, one launch for all: until it has enough, until the stream ends, and until its host
+    is silent; then another takes from the same stream."""
+    signal.alarm(120)
+    with published(gap_us=100):
+        assert summed(sums(5000)) == (5000, False)
+        process = sums(1_000_000)
+        time.sleep(2)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        process.send_signal(signal.SIGCONT)
+        cnt, silent = summed(process)
+        assert silent and cnt > 100, (cnt, silent)
+        assert summed(sums(100)) == (100, False)
+    with published(count=50):
+        assert summed(sums(500))[0] <= 50
+    signal.alarm(0)
+
+
 # ---- spinwire itself, its kernel on the same GPU -------------------------------------------------------
 
 MARK = "format: mark\nset: { packets: 32, payload: 1024 }\nbuffers: 16\npolicy: newest\n"
@@ -216,7 +256,7 @@ def resident():
     signal.alarm(0)
 
 
-CASES = {case.__name__: case for case in (torch_reads, others_read, stream_order, graph, late_deleter, resident)}
+CASES = {case.__name__: case for case in (torch_reads, others_read, stream_order, graph, late_deleter, ring, resident)}
 if __name__ == "__main__":
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "numpy", numpy.__version__)
     for name in sys.argv[1:] or CASES:
