@@ -50,6 +50,7 @@ static void ring_pass(struct spw_tensor_ring *ring, const uint64_t *w)
 			spw_gpu_store_rel64(ring_word(ring, r, at) + i, w[i] | lap);
 }
 
+/* The end takes an entry as an object does, so readers find it behind the last one. */
 static void ring_end(struct spw_tensor_ring *ring)
 {
 	const uint64_t w[4] = {0};
@@ -58,6 +59,8 @@ static void ring_end(struct spw_tensor_ring *ring)
 	ring->ended = true;
 }
 
+/* Waits a moment at most, since releases and the beat are looked after by the same thread. The end
+ * of the stream is no failure; the owner's death is, and close reports it. */
 static void ring_take(struct spw_tensor_ring *ring)
 {
 	struct spw_tensor *tensor = &ring->held[ring->head & ((1u << ring->dev.entry_log2) - 1)];
@@ -85,6 +88,7 @@ static void ring_return(struct spw_tensor_ring *ring, uint64_t until)
 				   &ring->held[ring->tail & ((1u << ring->dev.entry_log2) - 1)]);
 }
 
+/* `done` words are the GPU's: one that is beyond head gives back no more than was passed on. */
 static void ring_reap(struct spw_tensor_ring *ring)
 {
 	uint64_t done = UINT64_MAX;
@@ -98,6 +102,8 @@ static void ring_reap(struct spw_tensor_ring *ring)
 	ring_return(ring, done);
 }
 
+/* After the end it goes on: readers still release what they have, and a kernel that is in its last
+ * object must not find its host silent. */
 static void *ring_run(void *arg)
 {
 	struct spw_tensor_ring *ring = arg;
@@ -120,6 +126,8 @@ static void *ring_run(void *arg)
 	return NULL;
 }
 
+/* Pages of its own: what is registered with CUDA is pinned as a whole. Zero is the lap of no entry.
+ */
 static int ring_memory(struct spw_tensor_ring *ring)
 {
 	const size_t bytes =
