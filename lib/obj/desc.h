@@ -59,7 +59,8 @@ struct desc_field {
 	uint32_t off; /* bytes from the start of its part */
 	uint8_t shift, need;
 	bool little;
-	uint8_t reg; /* 0: nothing needs it but its guard */
+	uint8_t reg;      /* 0: nothing needs it but its guard */
+	uint32_t use_cnt; /* what needs it */
 	bool guarded;
 	struct desc_test guard;
 };

@@ -145,28 +145,12 @@ static void fields_emit(struct emit *e, uint32_t part)
 	}
 }
 
-static bool part_has(const struct desc_build *b, uint32_t part, uint32_t reg)
+static const struct desc_field *part_field(const struct desc_build *b, uint32_t part, uint32_t reg)
 {
 	for (uint32_t i = 0; i < b->field_cnt; i++)
 		if (b->field[i].part == part && b->field[i].reg == reg)
-			return true;
-	return false;
-}
-
-/* Fields of a part that is not there are 0: a step for each row of registers. */
-static void zeros_emit(struct emit *e, uint32_t part)
-{
-	for (uint32_t reg = PLAN_REG_FIELD; reg < PLAN_REG_CNT; reg++) {
-		struct spw_obj_step *step;
-
-		if (!part_has(e->b, part, reg))
-			continue;
-		step = desc_step_emit(e, PLAN_OP_zero);
-		step->reg = (uint8_t)reg;
-		while (part_has(e->b, part, reg + 1))
-			reg++;
-		step->off = reg + 1 - step->reg;
-	}
+			return &b->field[i];
+	return NULL;
 }
 
 /* Whether only frames with this part, which is not in all of them, say the size: a leader. */
@@ -177,11 +161,51 @@ static bool part_says_size(const struct desc_build *b, uint32_t part)
 	for (uint32_t i = 0; i < b->size.cnt; i++) {
 		const struct desc_term *term = &b->size.term[i];
 
-		says &= part_has(b, part, term->reg);
+		says &= part_field(b, part, term->reg) != NULL;
 		for (uint32_t k = 0; k < term->by_cnt; k++)
-			says &= part_has(b, part, term->by[k]);
+			says &= part_field(b, part, term->by[k]) != NULL;
 	}
 	return says;
+}
+
+static uint32_t sum_uses(const struct desc_sum *sum, enum plan_reg reg)
+{
+	uint32_t uses = 0;
+
+	for (uint32_t i = 0; i < sum->cnt; i++) {
+		uses += sum->term[i].reg == reg;
+		for (uint32_t k = 0; k < sum->term[i].by_cnt; k++)
+			uses += sum->term[i].by[k] == reg;
+	}
+	return uses;
+}
+
+/* Whether a part has this field, and steps behind the part need it. */
+static bool part_leaves(const struct desc_build *b, uint32_t part, uint32_t reg)
+{
+	const struct desc_field *field = part_field(b, part, reg);
+	uint32_t uses = 0;
+
+	if (field)
+		uses = sum_uses(&b->part[part].bytes, reg) +
+		       (part_says_size(b, part) ? sum_uses(&b->size, reg) : 0);
+	return field && field->use_cnt > uses;
+}
+
+/* Fields of a part that is not there are 0: a step for each row of registers. */
+static void zeros_emit(struct emit *e, uint32_t part)
+{
+	for (uint32_t reg = PLAN_REG_FIELD; reg < PLAN_REG_CNT; reg++) {
+		struct spw_obj_step *step;
+
+		if (!part_leaves(e->b, part, reg))
+			continue;
+		step = desc_step_emit(e, PLAN_OP_zero);
+		step->reg = (uint8_t)reg;
+		while (part_leaves(e->b, part, reg + 1))
+			reg++;
+		step->off = reg + 1 - step->reg;
+	}
 }
 
 static bool some_part_says_size(const struct desc_build *b)
@@ -319,28 +343,42 @@ static int length_emit(struct emit *e, const struct desc_sum *sum, uint64_t zero
 	return rc;
 }
 
-/* A place of one product is computed by the step of the piece. */
+/* Takes from a place one product of a field, and a number that is subtracted: the step of the piece
+ * computes both itself. */
+static void place_fold(struct desc_sum *place, struct spw_obj_step *step)
+{
+	for (uint32_t i = place->cnt; i-- > 0;) {
+		const struct desc_term term = place->term[i];
+
+		if (term.negative && term.reg == PLAN_REG_ONE && term.over == 1 && !term.by_cnt &&
+		    term.times <= UINT32_MAX && !step->off) {
+			step->off = (uint32_t)term.times;
+		} else if (!term.negative && term.over == 1 && !term.by_cnt && !step->b) {
+			step->reg = (uint8_t)term.reg;
+			step->a = term.minus;
+			step->b = term.times;
+		} else {
+			continue;
+		}
+		place->term[i] = place->term[--place->cnt];
+	}
+}
+
 static int piece_emit(struct emit *e, uint64_t fixed)
 {
-	struct desc_sum *place = &e->b->place;
-	const struct desc_term *last = &place->term[place->cnt - 1];
-	bool alone = place->cnt == 1 && last->over == 1 && !last->by_cnt;
-	struct spw_obj_step *step;
-	int rc = 0;
+	struct desc_sum place = e->b->place;
+	struct spw_obj_step step = {.op = PLAN_OP_piece, .reg = PLAN_REG_ZERO};
+	int rc = desc_sum_check(&place, payload_known(e->b));
 
-	if (e->b->bytes.cnt && !fixed)
-		rc = length_emit(e, &e->b->bytes, 0);
-	if (rc == 0)
-		rc = desc_sum_check(place, payload_known(e->b));
-	if (rc == 0 && !alone)
-		rc = desc_sum_emit(e, place, payload_known(e->b));
-	step = desc_step_emit(e, PLAN_OP_piece);
-	step->reg = alone ? (uint8_t)last->reg : PLAN_REG_ZERO;
-	step->a = alone ? last->minus : 0;
-	step->b = alone ? last->times : 0;
-	step->need = !piece_is_loose(e->b, fixed, place) ? PLAN_PIECE_FITS
-		     : some_part_says_size(e->b)         ? PLAN_PIECE_SHORT
+	step.need = !piece_is_loose(e->b, fixed, &place) ? PLAN_PIECE_FITS
+		    : some_part_says_size(e->b)          ? PLAN_PIECE_SHORT
 							 : PLAN_PIECE_WHOLE;
+	if (rc == 0 && e->b->bytes.cnt && !fixed)
+		rc = length_emit(e, &e->b->bytes, 0);
+	place_fold(&place, &step);
+	if (rc == 0)
+		rc = desc_sum_emit(e, &place, payload_known(e->b));
+	*desc_step_emit(e, PLAN_OP_piece) = step;
 	return rc;
 }
 

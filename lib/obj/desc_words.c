@@ -118,6 +118,7 @@ int desc_field_find(const struct desc_build *b, const struct desc_at *at, const 
  * that something needs. Register 0 is never a field's and means that the field has none. */
 int desc_field_use(struct desc_build *b, const struct desc_at *at, uint32_t field)
 {
+	b->field[field].use_cnt++;
 	if (b->field[field].reg)
 		return 0;
 	if (PLAN_REG_FIELD + b->reg_cnt == PLAN_REG_CNT)

@@ -279,9 +279,9 @@ SPW_INLINE enum spw_obj_miss piece_at_start(const struct spw_obj_plan *plan, str
 {
 	if (run->length > run->end - run->start)
 		return SPW_OBJ_MISS_cut;
-	if (!sum_add(run, step, value))
+	if (!sum_add(run, step, value) || run->sum < step->off)
 		return SPW_OBJ_MISS_beyond;
-	return piece_add(plan, run, step, run->sum, run->start, hit);
+	return piece_add(plan, run, step, run->sum - step->off, run->start, hit);
 }
 
 /* ---- the steps ---- */

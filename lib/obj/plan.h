@@ -48,8 +48,8 @@
 	X(P, info, "flag INFO; the run is over")                                        \
 	X(P, payload, "the payload starts at + off; header and rest; whole if a")       \
 	X(P, length, "length = sum + reg, or a where that is 0")                        \
-	X(P, piece, "length bytes from start on belong at sum")                         \
-	X(P, piece_after, "the same; where they start is known at spread; at += off")   \
+	X(P, piece, "length bytes from start on belong at sum + (reg - a) * b - off")   \
+	X(P, piece_after, "length bytes, from where spread says, at sum; at += off")    \
 	X(P, piece_inline, "length bytes at + off belong at sum; at moves behind them") \
 	X(P, spread, "pieces start one after the other from at + off on")               \
 	X(P, refuse, "beyond: more segments than a frame may have")                     \
