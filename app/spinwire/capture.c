@@ -43,7 +43,8 @@ int app_capture_end(const struct app *app)
 			 : 0;
 }
 
-/* The writer reads frames with the CPU, so memory that it cannot reach is refused. */
+/* The writer reads frames with the CPU, so memory that it cannot reach is refused; of a frame that
+ * is split it reads the head. */
 int app_capture_open(struct app *app)
 {
 	struct spw_capture_conf conf = {
@@ -56,8 +57,8 @@ int app_capture_open(struct app *app)
 
 	if (!app->conf.run.capture[0])
 		return 0;
-	for (uint32_t i = 0; i < app->topo.slot_region_cnt; i++)
-		if (!app->topo.region[i].host_va)
+	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
+		if (!app->topo.lane[i]->pool.head_region->host_va)
 			return spw_err(ENOTSUP, "--capture: the CPU cannot read memory kind gpu: "
 						"use --memory cuda-reg");
 	rc = spw_capture_open(&conf, &app->capture);

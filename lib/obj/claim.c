@@ -84,7 +84,7 @@ static void claim_piece(struct spw_obj *obj, struct obj_fill *f, const struct sp
 	at = window_granules(obj, piece->pos);
 	end = piece->pos + piece->len == f->size ? window_granules(obj, f->size)
 						 : window_granule(obj, piece->pos + piece->len);
-	while (at < end && c->cnt < SPW_MOVE_FRAME_MAX) {
+	while (at < end && c->cnt < SPW_OBJ_MOVE_MAX) {
 		const uint64_t from = obj_claim_find(f->claimed, at, end, false);
 		const uint64_t to = obj_claim_find(f->claimed, from, end, true);
 		const uint64_t pos = from * obj->granule, bytes = claim_bytes(obj, f, from, to);

@@ -6,8 +6,9 @@
  */
 #include "obj/window.h"
 
-enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t len,
-				uint64_t nic_ns, struct spw_move *move_out, uint32_t *cnt_out)
+enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t head,
+				uint32_t len, uint64_t nic_ns, struct spw_move *move_out,
+				uint32_t *cnt_out)
 {
 	static const uint8_t fate_of[] = {[SPW_OBJ_MISS_not_object] = SPW_OBJ_FATE_not_object,
 					  [SPW_OBJ_MISS_cut] = SPW_OBJ_FATE_cut,
@@ -18,9 +19,9 @@ enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint3
 	/* Where objects begin is the plan's, and the window knows when that is to be found out
 	 * anew: at the begin, and when the sender begins again. */
 	if (spw_unlikely(obj->unaligned))
-		obj->unaligned = !spw_obj_plan_align(&obj->desc.plan, frame, len);
+		obj->unaligned = !spw_obj_plan_align(&obj->desc.plan, frame, head, len);
 	if (spw_likely(len <= SPW_MOVE_LEN_MAX)) /* what a move can name */
-		miss = spw_obj_plan_run(&obj->desc.plan, frame, len, &hit);
+		miss = spw_obj_plan_run(&obj->desc.plan, frame, head, len, &hit);
 	if (spw_likely(miss == SPW_OBJ_MISS_none))
 		return obj_window_hit(obj, &hit, nic_ns, move_out, cnt_out);
 	*cnt_out = 0;

@@ -6,14 +6,15 @@
  *
  * Every value in the frame is an attacker's. at <= end <= len holds at every read: `at` moves only
  * by constants, which a later read or plan_payload checks, and by sums that plan_skip checks; all
- * of it is far from 2^64.
+ * of it is far from 2^64. What is read lies below `head`, besides.
  */
 #include "frame/spw_ident.h"
 #include "obj/plan.h"
 
 struct run {
 	const uint8_t *frame;
-	uint64_t len, begin, end; /* of the frame; of what the packet's headers enclose */
+	uint64_t head, len;  /* readable bytes of the frame; all of them */
+	uint64_t begin, end; /* of what the packet's headers enclose */
 	uint64_t at, sum;
 	uint64_t word, have;    /* of the last load; bytes of the packet from its first byte on */
 	uint64_t start, length; /* of the payload */
@@ -42,37 +43,45 @@ SPW_INLINE enum spw_obj_miss header_begin(const struct spw_obj_plan *plan, struc
 {
 	enum spw_obj_miss miss;
 
-	if (spw_likely(plan->under == SPW_OBJ_UNDER_udp && run->len >= UDP_PLAIN + PLAN_UDP_BYTES &&
-		       spw_ident_is_udp(run->frame) &&
+	if (spw_likely(plan->under == SPW_OBJ_UNDER_udp &&
+		       run->head >= UDP_PLAIN + PLAN_UDP_BYTES && spw_ident_is_udp(run->frame) &&
 		       !(spw_be16_load(run->frame + 20) & 0x3fff))) {
 		run->begin = UDP_PLAIN;
 		return udp_read(plan, run);
 	}
-	miss = plan_begin(plan, run->frame, (uint32_t)run->len, &run->begin, &run->end);
+	run->end = run->len;
+	miss = plan_begin(plan, run->frame, (uint32_t)run->head, &run->begin);
 	return miss || plan->under != SPW_OBJ_UNDER_udp ? miss : udp_read(plan, run);
 }
 
 /* ---- fields ---- */
 
-/* The same where fewer than 8 bytes of the frame are left. */
-SPW_COLD static uint64_t tail_load(const uint8_t *at, uint64_t left)
+/* The same near the end of what is readable: fewer than 8 bytes are left. */
+SPW_COLD static bool tail_load(const struct run *run, uint64_t at, uint32_t need, uint64_t *w_out,
+			       uint64_t *have_out)
 {
-	uint64_t w = 0;
+	const uint64_t left = run->head > at ? run->head - at : 0;
 
+	*w_out = 0;
+	*have_out = SPW_MIN(*have_out, left);
 	for (uint32_t i = 0; i < left; i++)
-		w |= (uint64_t)at[i] << (56 - 8 * i);
-	return w;
+		*w_out |= (uint64_t)run->frame[at + i] << (56 - 8 * i);
+	return need <= left;
 }
 
-/* The 8 bytes at the field, as a big-endian number; false: the packet ends before its `need`. */
-SPW_INLINE bool field_load(const struct run *run, const struct spw_obj_step *step, uint64_t *w_out)
+/* The 8 bytes at the field, as a big-endian number, and how many bytes the packet has there; false:
+ * it ends before the field's `need`. */
+SPW_INLINE bool field_load(const struct run *run, const struct spw_obj_step *step, uint64_t *w_out,
+			   uint64_t *have_out)
 {
 	uint64_t at = run->at + step->off;
 
+	*have_out = run->end - at;
 	if (spw_unlikely(at + step->need > run->end))
 		return false;
-	*w_out = spw_likely(at + 8 <= run->len) ? spw_be64_load(run->frame + at)
-						: tail_load(run->frame + at, run->len - at);
+	if (spw_unlikely(at + 8 > run->head))
+		return tail_load(run, at, step->need, w_out, have_out);
+	*w_out = spw_be64_load(run->frame + at);
 	return true;
 }
 
@@ -102,7 +111,7 @@ static enum spw_obj_miss items_search(struct run *run, const struct spw_obj_step
 
 	if (cnt > PLAN_ITEM_MAX)
 		return SPW_OBJ_MISS_not_object;
-	if (at > run->end || run->end - at < cnt * 8)
+	if (at > run->end || run->end - at < cnt * 8 || at + cnt * 8 > run->head)
 		return SPW_OBJ_MISS_cut;
 	for (uint64_t i = 0; i < cnt; i++) {
 		uint64_t w = spw_be64_load(run->frame + at + 8 * i), id = w >> step->shift;
@@ -288,12 +297,12 @@ SPW_INLINE enum spw_obj_miss piece_at_start(const struct spw_obj_plan *plan, str
 
 SPW_INLINE bool value_load(struct run *run, const struct spw_obj_step *step, uint64_t *reg)
 {
-	uint64_t w;
+	uint64_t w, have;
 
-	if (!field_load(run, step, &w))
+	if (!field_load(run, step, &w, &have))
 		return false;
 	run->word = w;
-	run->have = run->end - run->at - step->off;
+	run->have = have;
 	if (step->op == PLAN_OP_load_little) /* the first `need` bytes of w, the other way round */
 		w = __builtin_bswap64(w) & (UINT64_MAX >> (64 - 8 * step->need));
 	reg[step->reg] = w >> step->shift & step->a;
@@ -308,9 +317,10 @@ SPW_INLINE bool value_same(const struct run *run, const struct spw_obj_step *ste
 
 static enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_step *step)
 {
-	uint64_t w = run->word;
+	uint64_t w = run->word, have;
 
-	if (step->op == PLAN_OP_same_is ? step->need > run->have : !field_load(run, step, &w))
+	if (step->op == PLAN_OP_same_is ? step->need > run->have
+					: !field_load(run, step, &w, &have))
 		return SPW_OBJ_MISS_cut;
 	return (w >> step->shift & step->a) == step->b ? SPW_OBJ_MISS_none
 						       : SPW_OBJ_MISS_not_object;
@@ -319,9 +329,9 @@ static enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_st
 /* Guards that lie together hold in nearly every frame: then none of their steps is run. */
 SPW_INLINE uint32_t guards_match(const struct run *run, const struct spw_obj_step *step)
 {
-	uint64_t w;
+	uint64_t w, have;
 
-	return field_load(run, step, &w) && (w & step->a) == step->b ? step->shift : 0;
+	return field_load(run, step, &w, &have) && (w & step->a) == step->b ? step->shift : 0;
 }
 
 /* How many steps are skipped. */
@@ -460,9 +470,9 @@ static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *
 }
 
 enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_t *frame,
-				   uint32_t len, struct spw_obj_hit *hit_out)
+				   uint32_t head, uint32_t len, struct spw_obj_hit *hit_out)
 {
-	struct run run = {.frame = frame, .len = len};
+	struct run run = {.frame = frame, .head = head, .len = len};
 	enum spw_obj_miss miss = header_begin(plan, &run);
 
 	if (spw_unlikely(miss != SPW_OBJ_MISS_none))
@@ -477,7 +487,8 @@ enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_
 }
 
 /* Of an object without bounds, so that the first frame's place does not matter. */
-bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len)
+bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
+			uint32_t len)
 {
 	const uint64_t object_bytes = plan->object_bytes, granule = plan->granule;
 	const uint64_t inverse = plan->granule_inverse, phase = plan->phase;
@@ -488,7 +499,7 @@ bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_
 	plan->granule = 1;
 	plan->granule_inverse = plan_inverse(1);
 	plan->phase = 0;
-	found = spw_obj_plan_run(plan, frame, len, &hit) == SPW_OBJ_MISS_none;
+	found = spw_obj_plan_run(plan, frame, head, len, &hit) == SPW_OBJ_MISS_none;
 	plan->phase = found ? hit.part : phase;
 	plan->object_bytes = object_bytes;
 	plan->granule = granule;

@@ -77,10 +77,10 @@ enum { PLAN_PIECE_FITS, PLAN_PIECE_WHOLE, PLAN_PIECE_SHORT };
 
 #define PLAN_UDP_BYTES 8u
 
-/* Purpose: where the description's header begins in a frame, and where the frame ends; of UDP,
- *          where its header begins, of which all bytes are there. */
-enum spw_obj_miss plan_begin(const struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len,
-			     uint64_t *begin_out, uint64_t *end_out);
+/* Purpose: where the description's header begins in a frame; of UDP, where its header begins, of
+ *          which all bytes are readable. Shape: head bytes of the frame are readable. */
+enum spw_obj_miss plan_begin(const struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
+			     uint64_t *begin_out);
 
 /* Purpose: what plan_divide multiplies by. d > 0. Pure. */
 SPW_INLINE uint64_t plan_inverse(uint64_t d)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Where a description's header begins in a frame, and where what it may claim ends: behind the
- * headers of the packet. The common ones, UDP without tags and options, are read in plan.c.
+ * Where a description's header begins in a frame: behind the headers of the packet. The common
+ * ones, UDP without tags and options, are read in plan.c.
  */
 #include "obj/plan.h"
 
-enum { ETH_BYTES = 14, TAG_BYTES = 4, TAG_MAX = 2, IPV6_BYTES = 40 };
+enum { ETH_BYTES = 14, IPV4_BYTES = 20, TAG_BYTES = 4, TAG_MAX = 2, IPV6_BYTES = 40 };
 
 /* Behind the Ethernet type and the tags in front of it; 0: the frame is too short. */
 SPW_INLINE uint64_t ethernet_skip(const uint8_t *frame, uint64_t len, uint32_t *type_out)
@@ -63,14 +63,36 @@ static enum spw_obj_miss udp_begin(const uint8_t *frame, uint64_t len, uint64_t 
 	return len < *at_out + PLAN_UDP_BYTES ? SPW_OBJ_MISS_cut : SPW_OBJ_MISS_none;
 }
 
-enum spw_obj_miss plan_begin(const struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len,
-			     uint64_t *begin_out, uint64_t *end_out)
+enum spw_obj_miss plan_begin(const struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
+			     uint64_t *begin_out)
 {
 	*begin_out = 0;
-	*end_out = len;
 	if (plan->under == SPW_OBJ_UNDER_ethernet)
-		return ethernet_begin(frame, len, plan->port, begin_out);
+		return ethernet_begin(frame, head, plan->port, begin_out);
 	if (plan->under == SPW_OBJ_UNDER_message)
 		return SPW_OBJ_MISS_none;
-	return udp_begin(frame, len, begin_out);
+	return udp_begin(frame, head, begin_out);
+}
+
+/* Steps that frames may skip are left out, and what moves `at` by a field's value moves it by 0. */
+uint32_t spw_obj_plan_head(const struct spw_obj_plan *plan)
+{
+	static const uint32_t begin[] = {[SPW_OBJ_UNDER_udp] =
+						 ETH_BYTES + IPV4_BYTES + PLAN_UDP_BYTES,
+					 [SPW_OBJ_UNDER_ethernet] = ETH_BYTES,
+					 [SPW_OBJ_UNDER_message] = 0};
+	uint32_t at = begin[plan->under], head = at;
+
+	for (const struct spw_obj_step *step = plan->step;
+	     step < plan->step + plan->step_cnt && step->op != PLAN_OP_items; step++) {
+		if (step->op == PLAN_OP_skip)
+			at += step->off;
+		else if (step->op == PLAN_OP_unless_is || step->op == PLAN_OP_unless_in ||
+			 step->op == PLAN_OP_unless_more)
+			step += step->off;
+		else if (step->op == PLAN_OP_load || step->op == PLAN_OP_load_little ||
+			 step->op == PLAN_OP_load_is)
+			head = SPW_MAX(head, at + step->off + step->need);
+	}
+	return head;
 }

@@ -4,7 +4,7 @@
  * A stream's objects, as their owner lcore keeps them: which object a frame belongs to and where,
  * what is a duplicate, late, shed, and when an object is closed, filled and published.
  *
- *   frame ─plan─> hit ─place─> fate, up to 15 moves ─push─> executor ─retire─> retired
+ *   frame ─plan─> hit ─place─> fate, up to 14 moves ─push─> executor ─retire─> retired
  *                                │ first frame of an object: needs a free buffer, or it is shed
  *                                │ all bytes, end, deadline, newer: closed
  *                                └─> close: fill moves for what is missing ─push─> ...
@@ -50,6 +50,8 @@ extern "C" {
 #endif
 
 #define SPW_OBJ_OPEN_MAX 64u /* objects being filled at once, at most */
+/* Moves of one frame, at most: one less than a descriptor can have, which `head` may need. */
+#define SPW_OBJ_MOVE_MAX (SPW_MOVE_FRAME_MAX - 1)
 
 /* What became of a frame; the frames of all fates are those that the lane pushed. name, meaning */
 #define SPW_OBJ_FATE_LIST(X, P)                                                        \
@@ -134,14 +136,16 @@ void spw_obj_close(struct spw_obj *obj);
 void spw_obj_turn(struct spw_obj *obj, const struct spw_obj_turn *turn);
 
 /* Purpose: decides about one frame.
- * Shape:   frame[0 .. len) readable by the CPU; move_out has room for SPW_MOVE_FRAME_MAX. nic_ns:
- *          the frame's NIC stamp on the CPU's clock in ns, 0: none.
+ * Shape:   frame[0 .. head) readable by the CPU, of a frame of len bytes; head up to len, and less
+ *          of one that is split. move_out has room for SPW_OBJ_MOVE_MAX. nic_ns: the frame's NIC
+ *          stamp on the CPU's clock in ns, 0: none.
  * Returns: the fate; *cnt_out moves were written. A frame that closes objects (its own, or older
  *          ones that made room) leaves their fill moves to spw_obj_due.
  * Thread:  owner. No wait, lock, allocation, division or system call. The first frame of an object
  *          clears a bit for each granule of it, and looks at each buffer if none is free. */
-enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t len,
-				uint64_t nic_ns, struct spw_move *move_out, uint32_t *cnt_out);
+enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t head,
+				uint32_t len, uint64_t nic_ns, struct spw_move *move_out,
+				uint32_t *cnt_out);
 
 /* Purpose: frames that may be of this stream were dropped before anybody looked at them (the
  *          executor's ring was full): objects that were open then and end with bytes missing get

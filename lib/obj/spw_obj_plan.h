@@ -94,19 +94,25 @@ struct spw_obj_plan {
 };
 
 /* Purpose: reads a frame by the plan.
- * Shape:   len bytes of frame are readable; nothing beyond is read, and each byte once at most a
- *          field. hit_out is defined only for SPW_OBJ_MISS_none.
+ * Shape:   head of the frame's len bytes are readable; nothing beyond is read, and each byte once
+ *          at most a field: a frame whose fields lie behind its head is cut. The payload may lie
+ *          there. hit_out is defined only for SPW_OBJ_MISS_none.
  * Returns: SPW_OBJ_MISS_none, or why not.
  * Thread:  any. No wait, lock, allocation, division or system call. */
 enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_t *frame,
-				   uint32_t len, struct spw_obj_hit *hit_out);
+				   uint32_t head, uint32_t len, struct spw_obj_hit *hit_out);
+
+/* Returns: bytes of a frame, from its first on, that its head must have at least, or every frame
+ *          would be cut: the fields that are always read, in the shortest packet. Thread: any. */
+uint32_t spw_obj_plan_head(const struct spw_obj_plan *plan);
 
 /* Purpose: lets objects begin at this frame's counter, where a sender starts at any number. To be
  *          called, if plan->align_first, with frames of a stream and of each restart until it
  *          returns true, before they are read.
  * Returns: whether the frame is the stream's; the plan is unchanged if not.
  * Thread:  owner of the plan, while nobody runs it. */
-bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t len);
+bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
+			uint32_t len);
 
 /* What happens to objects when the consumer is slower than the wire. name, meaning */
 #define SPW_OBJ_POLICY_LIST(X, P)                                                            \

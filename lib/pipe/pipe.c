@@ -419,7 +419,8 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 		spw_rec_trail(&pipe->rec, conf->trail);
 	if (pipe->rec.trail && conf->nic_stamps)
 		pipe->trail.port.sent = conf->sent;
-	pipe->slow.frames = conf->pool->region && conf->pool->region->host_va ? conf->pool : NULL;
+	pipe->slow.frames = conf->pool->head_region && conf->pool->head_region->host_va ? conf->pool
+											: NULL;
 	pipe->slow.lcore = conf->lcore;
 	pipe->slow.queue = conf->queue_idx;
 	pipe->slow.nic_stamps = conf->nic_stamps;

@@ -76,30 +76,77 @@ static uint64_t obj_nic_ns(const struct spw_pipe *pipe, const struct spw_desc *d
 	return spw_tsc_to_ns(&pipe->obj.tsc, spw_clock_map_ref(&pipe->rec.nic_map, d->nic_stamp));
 }
 
+/* Moves of a frame that is split read payload in its slot. The first one becomes `head`, which puts
+ * there what of it is in the head, if any is. Returns: how many moves there are, and at which of
+ * them they begin: at move[0], or at move[1]. */
+SPW_INLINE uint32_t obj_head(const struct spw_pipe_obj *o, const struct spw_desc *d,
+			     struct spw_move *move, uint32_t cnt, uint32_t *begin_out)
+{
+	const struct spw_pool *pool = o->pool;
+	const uint32_t end = SPW_MIN(d->len, pool->head_bytes);
+	uint32_t skip = end;
+
+	for (uint32_t i = 1; i <= cnt; i++)
+		skip = SPW_MIN(skip, spw_move_get_skip(move[i].src));
+	*begin_out = skip == end;
+	if (skip == end)
+		return cnt;
+	move[0] = spw_move_head(pool->region->id,
+				pool->region_offset + d->slot * pool->slot_bytes + skip,
+				pool->head_region->id,
+				pool->head_offset + d->slot * pool->head_stride + skip, end - skip);
+	return cnt + 1;
+}
+
+/* Writes the frame's moves from `at` on, and names them in its descriptor. Returns: where the next
+ * frame's begin. */
+SPW_INLINE uint32_t obj_place_one(struct spw_pipe *pipe, struct spw_desc *d, uint32_t at,
+				  const bool split)
+{
+	struct spw_pipe_obj *o = &pipe->obj;
+	struct spw_move *move = &o->table[at & o->mask];
+	const uint32_t head = split ? SPW_MIN(d->len, o->pool->head_bytes) : d->len;
+	uint32_t cnt, begin = 0;
+
+	spw_obj_frame(o->obj, spw_pool_head_addr(o->pool, d->slot) + d->offset, head, d->len,
+		      obj_nic_ns(pipe, d), move + split, &cnt);
+	if (split)
+		cnt = obj_head(o, d, move, cnt, &begin);
+	d->meta = spw_move_meta((at + begin) & o->mask, cnt);
+	d->flags &= ~(uint32_t)SPW_DESC_IMM;
+	return at + begin + cnt;
+}
+
+SPW_INLINE uint32_t obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch, uint32_t at,
+			      const bool split)
+{
+	const struct spw_pool *pool = pipe->obj.pool;
+
+	for (uint32_t i = 0; i < SPW_MIN(batch->cnt, AHEAD); i++)
+		spw_prefetch_read(spw_pool_head_addr(pool, batch->desc[i].slot) +
+				  batch->desc[i].offset);
+	for (uint32_t i = 0; i < batch->cnt; i++) {
+		struct spw_desc *d = &batch->desc[i], *ahead = d + AHEAD;
+
+		if (i + AHEAD < batch->cnt)
+			spw_prefetch_read(spw_pool_head_addr(pool, ahead->slot) + ahead->offset);
+		at = obj_place_one(pipe, d, at, split);
+	}
+	return at;
+}
+
 void pipe_obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch)
 {
 	struct spw_pipe_obj *o = &pipe->obj;
-	uint32_t at = obj_first(o), cnt;
+	uint32_t at = obj_first(o);
 
 	if (spw_unlikely(batch == &pipe->spill)) {
 		spw_obj_spilled(o->obj);
 		return;
 	}
 	obj_turn(pipe, batch->empty_tsc);
-	for (uint32_t i = 0; i < SPW_MIN(batch->cnt, AHEAD); i++)
-		spw_prefetch_read(spw_pool_slot_addr(o->pool, batch->desc[i].slot) +
-				  batch->desc[i].offset);
-	for (uint32_t i = 0; i < batch->cnt; i++) {
-		struct spw_desc *d = &batch->desc[i], *ahead = d + AHEAD;
-
-		if (i + AHEAD < batch->cnt)
-			spw_prefetch_read(spw_pool_slot_addr(o->pool, ahead->slot) + ahead->offset);
-		spw_obj_frame(o->obj, spw_pool_slot_addr(o->pool, d->slot) + d->offset, d->len,
-			      obj_nic_ns(pipe, d), &o->table[at & o->mask], &cnt);
-		d->meta = spw_move_meta(at & o->mask, cnt);
-		d->flags &= ~(uint32_t)SPW_DESC_IMM;
-		at += cnt;
-	}
+	at = spw_pool_is_split(o->pool) ? obj_place(pipe, batch, at, true)
+					: obj_place(pipe, batch, at, false);
 	batch->fill = false;
 	obj_take(o, batch, at);
 }
@@ -244,10 +291,11 @@ int pipe_obj_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	if (!SPW_IS_POW2(from->table_cnt) || from->table_cnt < SPW_PIPE_MOVE_MIN)
 		return spw_err(EINVAL, "pipe: a table of %u moves: a power of 2, at least %u",
 			       from->table_cnt, SPW_PIPE_MOVE_MIN);
-	if (!conf->pool->region->host_va)
+	if (!conf->pool->head_region->host_va)
 		return spw_err(ENOTSUP,
 			       "objects: frames lie in memory kind gpu, where the CPU cannot read "
-			       "their headers: use cuda-reg or cuda-host");
+			       "their headers: use cuda-reg or cuda-host, or split=BYTES on a port "
+			       "of mlx5");
 	if (conf->flight)
 		return spw_err(ENOTSUP, "objects: a port with objects cannot be recorded: leave "
 					"out --record");

@@ -25,8 +25,9 @@
 bool pipe_slow_ident_of(const struct spw_pipe_slow *slow, const struct spw_desc *d,
 			struct spw_ident *ident_out)
 {
-	return slow->frames && spw_ident_find(spw_pool_slot_addr(slow->frames, d->slot) + d->offset,
-					      d->len, d->flags & SPW_DESC_MSG, ident_out);
+	return slow->frames && spw_ident_find(spw_pool_head_addr(slow->frames, d->slot) + d->offset,
+					      SPW_MIN(d->len, slow->frames->head_bytes),
+					      d->flags & SPW_DESC_MSG, ident_out);
 }
 
 void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)

@@ -37,7 +37,7 @@ struct spw_capture;
 
 struct spw_capture_conf {
 	const char *path;     /* outlives the capture */
-	uint32_t snap_bytes;  /* of a frame at most, 1 .. 65535 */
+	uint32_t snap_bytes;  /* of a frame at most, 1 .. 65535; of one that is split: its head */
 	uint64_t limit_bytes; /* of the file */
 	struct spw_tsc tsc;   /* calibrated */
 };

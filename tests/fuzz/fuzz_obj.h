@@ -27,13 +27,13 @@ static inline bool fuzz_plan_is_short(const struct spw_obj_plan *plan)
 
 /* Pieces lie within the frame and the object, and are made of granules but for the object's end. */
 static inline void fuzz_plan_run(const struct spw_obj_desc *desc, const uint8_t *frame,
-				 uint32_t len)
+				 uint32_t head, uint32_t len)
 {
 	const struct spw_obj_plan *plan = &desc->plan;
 	struct spw_obj_hit hit;
 	uint64_t limit;
 
-	if (spw_obj_plan_run(plan, frame, len, &hit) != SPW_OBJ_MISS_none)
+	if (spw_obj_plan_run(plan, frame, head, len, &hit) != SPW_OBJ_MISS_none)
 		return;
 	fuzz_demand(hit.piece_cnt <= SPW_OBJ_PIECE_MAX && hit.size <= plan->object_bytes);
 	fuzz_demand(plan->key_bits == 64 || hit.key >> plan->key_bits == 0);

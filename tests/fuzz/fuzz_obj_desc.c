@@ -43,8 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		    desc.rule.buffers <= SPW_OBJ_BUFFER_MAX);
 	fuzz_demand(desc.shape.ndim >= 1 && desc.shape.ndim <= SPW_OBJ_DIM_MAX);
 	fuzz_demand(desc.shape.bytes * desc.rule.buffers <= 1ull << 40);
-	fuzz_plan_run(&desc, zeros, sizeof(zeros));
+	fuzz_plan_run(&desc, zeros, sizeof(zeros), sizeof(zeros));
 	if (end)
-		fuzz_plan_run(&desc, end + 1, (uint32_t)(bytes - text - 1));
+		fuzz_plan_run(&desc, end + 1, (uint32_t)(bytes - text - 1),
+			      (uint32_t)(bytes - text - 1));
 	return 0;
 }

@@ -4,6 +4,9 @@
  * Fuzzing plans with frames: the first byte chooses a shipped format, or a description that uses
  * every register; the rest is the frame.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "fuzz_obj.h"
 #include "obj/desc.h"
 
@@ -30,10 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	static struct spw_obj_desc desc[16];
 	const char *name, *text;
 	size_t text_bytes;
-	uint32_t idx;
+	uint32_t idx, len;
 
 	if (bytes == 0)
 		return 0;
+	len = (uint32_t)(bytes - 1);
 	idx = data[0] % (format_cnt() + 1);
 	if (desc[idx].shape.ndim == 0) {
 		name = idx < format_cnt() ? format_name(idx, NULL) : "full";
@@ -43,7 +47,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			    spw_obj_desc_load_text(name, text, text_bytes, &desc[idx]) == 0);
 	}
 	if (desc[idx].plan.align_first && bytes & 1)
-		spw_obj_plan_align(&desc[idx].plan, data + 1, (uint32_t)(bytes - 1));
-	fuzz_plan_run(&desc[idx], data + 1, (uint32_t)(bytes - 1));
+		spw_obj_plan_align(&desc[idx].plan, data + 1, len, len);
+	fuzz_plan_run(&desc[idx], data + 1, len, len);
+	if (len > 1) { /* split, with no byte behind the head, so that a sanitizer finds a read */
+		uint8_t *head = malloc(len / 2);
+
+		fuzz_demand(head);
+		memcpy(head, data + 1, len / 2);
+		fuzz_plan_run(&desc[idx], head, len / 2, len);
+		free(head);
+	}
 	return 0;
 }

@@ -98,7 +98,7 @@ static void note_move(struct run *r, const struct spw_move *m)
 static void step_hit(struct run *r, uint32_t key)
 {
 	struct spw_obj_hit hit = {.key = key & UINT64_MAX >> (64 - r->desc.plan.key_bits)};
-	struct spw_move move[SPW_MOVE_FRAME_MAX];
+	struct spw_move move[SPW_OBJ_MOVE_MAX];
 	enum spw_obj_fate fate;
 	uint32_t cnt, how = take_byte(r);
 
@@ -115,7 +115,7 @@ static void step_hit(struct run *r, uint32_t key)
 		hit.piece[0].len = (uint32_t)r->desc.rule.granule;
 	fate = obj_window_hit(r->obj, &hit, take_byte(r), move, &cnt);
 	r->frames++;
-	fuzz_demand(cnt <= SPW_MOVE_FRAME_MAX && (cnt == 0 || fate == SPW_OBJ_FATE_placed));
+	fuzz_demand(cnt <= SPW_OBJ_MOVE_MAX && (cnt == 0 || fate == SPW_OBJ_FATE_placed));
 	for (uint32_t i = 0; i < cnt; i++) {
 		const uint32_t skip = spw_move_get_skip(move[i].src);
 		const struct spw_obj_piece *p = hit.piece;

@@ -41,7 +41,7 @@ SPW_INLINE void capture_keep(struct capture_queue *cq, const struct spw_desc *de
 	entry->stamp = entry->by_nic ? desc->nic_stamp : polled_tsc;
 	entry->wire_bytes = desc->len;
 	entry->bytes = (uint16_t)SPW_MIN(desc->len, cq->snap_bytes);
-	memcpy(entry->data, spw_pool_slot_addr(cq->pool, desc->slot) + desc->offset, entry->bytes);
+	memcpy(entry->data, spw_pool_head_addr(cq->pool, desc->slot) + desc->offset, entry->bytes);
 }
 
 /* If the ring has no room, the frame is received all the same and only the copy is missing, counted
@@ -146,7 +146,8 @@ static void capture_interpose(struct capture_queue *cq, struct spw_port_queue *p
 /* Must come after the driver's queue_setup, which fills the calls that are interposed. */
 int spw_capture_queue(struct spw_capture *cap, const struct spw_capture_queue_conf *conf)
 {
-	uint32_t snap = cap->conf.snap_bytes, entry_bytes = SPW_ALIGN_UP(ENTRY_HEAD + snap, 8u);
+	const uint32_t snap = SPW_MIN(cap->conf.snap_bytes, conf->pool->head_bytes),
+		       entry_bytes = SPW_ALIGN_UP(ENTRY_HEAD + snap, 8u);
 	struct capture_queue *cq;
 	char name[96];
 	int rc;

@@ -274,7 +274,7 @@ static void run(const char *text, const uint8_t *frame, uint32_t bytes, struct s
 {
 	if (load(text))
 		fail_msg("%s", spw_err_text());
-	assert_int_equal(spw_obj_plan_run(&desc.plan, frame, bytes, hit), SPW_OBJ_MISS_none);
+	assert_int_equal(spw_obj_plan_run(&desc.plan, frame, bytes, bytes, hit), SPW_OBJ_MISS_none);
 	assert_int_equal(hit->piece_cnt, 1);
 }
 

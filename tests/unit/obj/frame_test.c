@@ -17,6 +17,7 @@
 #define UDP_PORT 4660u
 #define FILL_MAX 64u
 
+static struct spw_obj_desc desc;
 static struct spw_obj *obj;
 static struct spw_obj_page *page;
 static struct spw_obj_turn turn;
@@ -36,7 +37,6 @@ static void on_receipt(void *arg, const struct spw_obj_receipt *receipt,
 
 static void open_stream(const char *more)
 {
-	static struct spw_obj_desc desc;
 	struct spw_obj_conf conf = {.desc = &desc, .tsc_hz = 1000000000};
 	char text[400];
 
@@ -63,7 +63,7 @@ static void close_stream(void)
 }
 
 /* UDP over IPv4, then the counter. */
-static enum spw_obj_fate send_frame(uint64_t counter, uint16_t port, uint32_t len)
+static enum spw_obj_fate send_head(uint64_t counter, uint16_t port, uint32_t head, uint32_t len)
 {
 	const spw_be64 number = spw_cpu_to_be64(counter);
 	const spw_be16 to = spw_cpu_to_be16(port), ip = spw_cpu_to_be16(FRAME - 14),
@@ -80,7 +80,7 @@ static enum spw_obj_fate send_frame(uint64_t counter, uint16_t port, uint32_t le
 	memcpy(frame + 36, &to, 2);
 	memcpy(frame + 38, &udp, 2);
 	memcpy(frame + HEADERS, &number, 8);
-	fate = spw_obj_frame(obj, frame, len, 1, move, &cnt);
+	fate = spw_obj_frame(obj, frame, head, len, 1, move, &cnt);
 	assert_int_equal(cnt, fate == SPW_OBJ_FATE_placed);
 	if (cnt) {
 		assert_int_equal(spw_move_get_skip(move->src), HEADERS + 8);
@@ -88,6 +88,11 @@ static enum spw_obj_fate send_frame(uint64_t counter, uint16_t port, uint32_t le
 		assert_int_equal(spw_move_get_offset(move->dst) % PAYLOAD, 0);
 	}
 	return fate;
+}
+
+static enum spw_obj_fate send_frame(uint64_t counter, uint16_t port, uint32_t len)
+{
+	return send_head(counter, port, len, len);
 }
 
 static void settle(void)
@@ -132,6 +137,21 @@ static void frames_become_objects(void **state)
 	close_stream();
 }
 
+/* Fields have to lie in the head, payload has not. */
+static void a_split_frame_is_read_by_its_head(void **state)
+{
+	(void)state;
+	open_stream("");
+	assert_int_equal(spw_obj_plan_head(&desc.plan), HEADERS + 8);
+	assert_int_equal(send_head(0, UDP_PORT, HEADERS + 8, FRAME), SPW_OBJ_FATE_placed);
+	assert_int_equal(send_head(1, UDP_PORT, HEADERS + 7, FRAME), SPW_OBJ_FATE_cut);
+	assert_int_equal(send_head(1, UDP_PORT, HEADERS - 1, FRAME), SPW_OBJ_FATE_cut);
+	assert_int_equal(send_head(1, UDP_PORT, HEADERS + 8, FRAME - 1), SPW_OBJ_FATE_cut);
+	assert_int_equal(send_head(1, UDP_PORT, HEADERS + 9, FRAME), SPW_OBJ_FATE_placed);
+	settle();
+	close_stream();
+}
+
 /* 1003 is the first counter of an object, and after a restart 6 is. */
 static void objects_begin_where_the_sender_does(void **state)
 {
@@ -162,6 +182,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_become_objects),
+		cmocka_unit_test(a_split_frame_is_read_by_its_head),
 		cmocka_unit_test(objects_begin_where_the_sender_does),
 	};
 

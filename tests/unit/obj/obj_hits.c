@@ -56,8 +56,8 @@ static void frame_print(struct spw_obj_plan *plan, bool *aligned, const u_char *
 		abort();
 	memcpy(frame, data, len);
 	if (plan->align_first && !*aligned)
-		*aligned = spw_obj_plan_align(plan, frame, len);
-	miss = spw_obj_plan_run(plan, frame, len, &hit);
+		*aligned = spw_obj_plan_align(plan, frame, len, len);
+	miss = spw_obj_plan_run(plan, frame, len, len, &hit);
 	if (miss)
 		printf("{\"miss\": \"%s\"}\n", SPW_ENUM_NAME(miss_word, miss));
 	else
