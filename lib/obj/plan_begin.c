@@ -81,7 +81,7 @@ uint32_t spw_obj_plan_head(const struct spw_obj_plan *plan)
 						 ETH_BYTES + IPV4_BYTES + PLAN_UDP_BYTES,
 					 [SPW_OBJ_UNDER_ethernet] = ETH_BYTES,
 					 [SPW_OBJ_UNDER_message] = 0};
-	uint32_t at = begin[plan->under], head = at;
+	uint32_t at = begin[plan->under], head = at, word = at;
 
 	for (const struct spw_obj_step *step = plan->step;
 	     step < plan->step + plan->step_cnt && step->op != PLAN_OP_items; step++) {
@@ -90,8 +90,11 @@ uint32_t spw_obj_plan_head(const struct spw_obj_plan *plan)
 		else if (step->op == PLAN_OP_unless_is || step->op == PLAN_OP_unless_in ||
 			 step->op == PLAN_OP_unless_more)
 			step += step->off;
-		else if (step->op == PLAN_OP_load || step->op == PLAN_OP_load_little ||
-			 step->op == PLAN_OP_load_is)
+		else if (step->op == PLAN_OP_load || step->op == PLAN_OP_load_little)
+			head = SPW_MAX(head, (word = at + step->off) + step->need);
+		else if (step->op == PLAN_OP_same || step->op == PLAN_OP_same_is)
+			head = SPW_MAX(head, word + step->need);
+		else if (step->op == PLAN_OP_load_is)
 			head = SPW_MAX(head, at + step->off + step->need);
 	}
 	return head;

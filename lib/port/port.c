@@ -143,6 +143,11 @@ static int port_check_pool(const struct spw_port *port, const struct spw_port_qu
 	if (pool->slot_bytes % caps->slot_align || (uintptr_t)pool->base % caps->slot_align)
 		return spw_err(EINVAL, "slots must start on multiples of %u bytes",
 			       caps->slot_align);
+	if ((spw_pool_is_split(pool) ? pool->head_bytes : 0) != caps->head_bytes)
+		return spw_err(EINVAL,
+			       "split=%u is for spinwire, on a port with objects: leave it "
+			       "out",
+			       caps->head_bytes);
 	if (slots < caps->slot_cnt_min)
 		return spw_err(EINVAL, "%u slots are too few: it needs %u per queue", slots,
 			       caps->slot_cnt_min);

@@ -147,6 +147,7 @@ struct spw_port_caps {
 	uint32_t slot_align;     /* slots start on multiples of this, a power of 2 >= 64 */
 	uint32_t slot_bytes_min; /* room for the largest frame it may deliver, with headroom */
 	uint32_t slot_cnt_min;   /* per queue: with fewer the device starves itself */
+	uint32_t head_bytes;     /* its pools must be split there (spw_pool_split); 0: must not */
 	/* Bytes: the longest IP packet that it sends, or the path MTU of messages; 0: no limit of
 	 * its own, or an unknown one. */
 	uint32_t mtu;

@@ -46,10 +46,11 @@ struct mlx5_rqmem {
 	uint8_t *buf;          /* cnt * stride */
 	spw_be32 *dbrec;       /* RCV_DBR: WQEs posted, mod 2^16 */
 	uint32_t cnt;          /* a power of 2, at most 2^15 */
-	uint32_t stride;       /* 16: one data segment; 32: a striding WQE, which begins with a next
-				  segment */
+	uint32_t stride;       /* 16: one data segment; 32: two, or a striding WQE, which begins
+				  with a next segment */
 	uint32_t lkey;         /* of the pool's region */
 	uint32_t strides_log2; /* striding: strides of one WQE, each of the pool's slot_bytes */
+	uint32_t head_lkey;    /* of the heads' region, for a pool that is split */
 };
 
 struct mlx5_sqmem {

@@ -149,9 +149,15 @@ static int stream_window_open(struct spw_topo *topo, struct spw_topo_lane *lane,
 static int stream_open(struct spw_topo *topo, struct spw_topo_lane *lane, uint32_t idx)
 {
 	const struct spw_obj_desc *desc = topo->conf.port[lane->conf.port].objects;
+	const uint32_t head = lane->port->caps.head_bytes, least = spw_obj_plan_head(&desc->plan);
 	int rc;
 
 	lane->stream.page_fd = lane->stream.consumer_fd = -1;
+	if (head && head < least)
+		return spw_err(EINVAL,
+			       "objects %s: fields lie in the first %u bytes of a frame, and "
+			       "port %s has split=%u: use %u or more",
+			       desc->name, least, lane->port->name, head, least);
 	if ((rc = stream_memory_open(topo, lane, desc)) < 0 ||
 	    (rc = stream_page_open(topo, lane, desc, idx)) < 0 ||
 	    (rc = stream_window_open(topo, lane, desc, idx)) < 0)

@@ -161,6 +161,8 @@ struct spw_topo_lane {
 	size_t slot_bytes; /* with headroom and alignment */
 	uint32_t region;   /* index into spw_topo.region */
 	size_t region_offset;
+	uint32_t head_region; /* likewise, of the heads, if the port splits its frames */
+	size_t head_offset;
 	struct spw_topo_stream stream;
 };
 

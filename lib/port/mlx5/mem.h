@@ -61,6 +61,9 @@ enum mlx5_flag {
 	MLX5_F_RAW = 1u << 5,
 	/* TX: send completions are kept (frame/spw_port_sent.h). */
 	MLX5_F_SENT = 1u << 6,
+	/* RX: two data segments a WQE: a frame's head and the rest (pool/spw_pool.h). Such a queue
+	 * does not send. */
+	MLX5_F_SPLIT = 1u << 7,
 };
 
 /* ---- errors ---- */

@@ -68,6 +68,7 @@ struct mlx5_eth_port {
 	struct port_eth eth;
 	struct mlx5_dev dev;
 	struct mlx5_eth_queue_ctl *queue;
+	uint32_t split; /* bytes of a frame's head; 0: frames lie in one piece */
 };
 
 SPW_INLINE struct mlx5_eth_port *mlx5_eth_of(struct spw_port *port)
@@ -96,11 +97,11 @@ int mlx5_eth_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_c
 
 /* Purpose: creates the CQ and WQ (CQ, doorbell register and QP) of one queue.
  * Shape:   side: the context that asynchronous events of these objects carry. lkey: of the pool's
- *          region.
+ *          region; head_lkey: of its heads', if the plan has MLX5_F_SPLIT.
  * Owner:   the caller, until free. side outlives the objects.
  * Thread:  setup, or owner in events */
 int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, struct rdma_side *side,
-		     uint32_t lkey, struct mlx5_eth_rx_obj *rx_out);
+		     uint32_t lkey, uint32_t head_lkey, struct mlx5_eth_rx_obj *rx_out);
 int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, struct rdma_side *side,
 		     uint32_t lkey, struct mlx5_eth_tx_obj *tx_out);
 /* Zeroed objects are fine. */

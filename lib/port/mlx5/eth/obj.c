@@ -64,7 +64,7 @@ static struct ibv_wq *mlx5_eth_wq_create(struct mlx5_dev *dev, const struct mlx5
 		.wq_context = side,
 		.wq_type = IBV_WQT_RQ,
 		.max_wr = plan->rq_cnt,
-		.max_sge = 1,
+		.max_sge = plan->flags & MLX5_F_SPLIT ? 2 : 1,
 		.pd = dev->rdma.pd,
 		.cq = ibv_cq_ex_to_cq(cq),
 	};
@@ -75,7 +75,7 @@ static struct ibv_wq *mlx5_eth_wq_create(struct mlx5_dev *dev, const struct mlx5
 
 /* Where rdma-core has put the ring: from here on it is plain memory. */
 static int mlx5_eth_wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_rx_obj *rx,
-			      uint32_t lkey)
+			      uint32_t lkey, uint32_t head_lkey)
 {
 	struct mlx5dv_rwq dv = {0};
 	struct mlx5dv_obj obj = {.rwq = {.in = rx->wq, .out = &dv}};
@@ -89,6 +89,7 @@ static int mlx5_eth_wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_
 		.cnt = dv.wqe_cnt,
 		.stride = dv.stride,
 		.lkey = lkey,
+		.head_lkey = head_lkey,
 		.strides_log2 = plan->strides_log2,
 	};
 	return 0;
@@ -97,7 +98,7 @@ static int mlx5_eth_wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_
 /* side is the context of both objects, by which events name this direction. On an error nothing is
  * left. */
 int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, struct rdma_side *side,
-		     uint32_t lkey, struct mlx5_eth_rx_obj *rx)
+		     uint32_t lkey, uint32_t head_lkey, struct mlx5_eth_rx_obj *rx)
 {
 	int rc;
 
@@ -109,7 +110,8 @@ int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 	if (rc)
 		return rc;
 	rx->wq = mlx5_eth_wq_create(dev, plan, side, rx->cq);
-	rc = rx->wq ? mlx5_eth_wq_memory(plan, rx, lkey) : mlx5_eth_denied("a receive queue");
+	rc = rx->wq ? mlx5_eth_wq_memory(plan, rx, lkey, head_lkey)
+		    : mlx5_eth_denied("a receive queue");
 	if (rc)
 		mlx5_eth_rx_free(rx);
 	return rc;

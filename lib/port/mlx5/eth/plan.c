@@ -66,7 +66,9 @@ static bool mlx5_eth_plan_striding(const struct mlx5_dev *dev,
 				   STRIDES_LOG2);
 
 	strides = SPW_MIN(SPW_MAX(strides, min), max);
-	if (!(dev->dv.comp_mask & MLX5DV_CONTEXT_MASK_STRIDING_RQ) || !max)
+	if (plan->flags & MLX5_F_SPLIT)
+		snprintf(plan->why, sizeof(plan->why), "a stride cannot be split");
+	else if (!(dev->dv.comp_mask & MLX5DV_CONTEXT_MASK_STRIDING_RQ) || !max)
 		snprintf(plan->why, sizeof(plan->why), "the device has no striding receive queues");
 	else if (!SPW_IS_POW2(pool->slot_bytes) ||
 		 stride < caps->min_single_stride_log_num_of_bytes ||
@@ -100,6 +102,8 @@ int mlx5_eth_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_c
 
 	*plan = (struct mlx5_eth_plan){.flags = dev->wants_inline ? MLX5_F_INLINE : 0,
 				       .tx_stamps = rdma_dev_clock_hz(&dev->rdma) != 0};
+	if (spw_pool_is_split(conf->pool))
+		plan->flags |= MLX5_F_SPLIT;
 	if (throughput && can_compress)
 		plan->flags |= MLX5_F_COMPRESSED;
 	if (!(plan->flags & MLX5_F_COMPRESSED) && rdma_dev_clock_hz(&dev->rdma))

@@ -25,11 +25,21 @@
 #include "base/spw_log.h"
 #include "port/mlx5/eth/eth.h"
 
+/* With the least, Ethernet, IPv4 and UDP leave room for a header; slots hold more than the most. */
+#define SPLIT_MIN 64
+#define SPLIT_MAX 1024
+
 static const struct spw_port_key mlx5_eth_key[] = {
 	{"mode", "eth", "Raw Ethernet: frames of the flow rules below.", "eth", 0, 0},
 	PORT_ETH_KEY_MTU,
 	{"tx_inline", "0|18", "Bytes of a frame's head inside the send WQE.", "what the card needs",
 	 0, 0},
+	{"split", "BYTES",
+	 "The first BYTES of each frame go to memory that the CPU reads, the rest to that of "
+	 "--memory, which may be gpu. For a port with objects: fields of their description "
+	 "must lie in front of the split, and payload that does is copied once more. The ring is "
+	 "cyclic, and nothing is sent.",
+	 "0: frames lie in one piece", SPLIT_MIN, SPLIT_MAX},
 };
 const struct spw_port_keys mlx5_eth_keys = {"mode=eth", mlx5_eth_key, SPW_ARRAY_CNT(mlx5_eth_key)};
 static const struct spw_port_keys *const mlx5_eth_sets[] = {&mlx5_eth_keys, &rdma_flow_keys, NULL};
@@ -62,9 +72,13 @@ static void mlx5_eth_choose_inline(const struct spw_port_spec *spec, struct mlx5
 static int mlx5_eth_check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep,
 			       uint64_t *mtu_out)
 {
+	uint64_t split = 0;
 	int rc = spw_port_spec_check_keys(spec, mlx5_eth_sets);
 
 	rc = rc ? rc : spw_port_spec_number(spec, &mlx5_eth_keys, "mtu", mtu_out);
+	if (!rc && spw_port_spec_find(spec, "split"))
+		rc = spw_port_spec_number(spec, &mlx5_eth_keys, "split", &split);
+	ep->split = (uint32_t)split;
 	rc = rc ? rc : mlx5_eth_check_inline(spec);
 	rc = rc ? rc : rdma_flow_parse(spec, &ep->eth.flow);
 	if (!rc && !spec->device[0])
@@ -94,7 +108,9 @@ static void mlx5_eth_close(struct spw_port *port)
 	free(ep);
 }
 
-/* With inline headers the CPU reads the first bytes of each frame to send: no GPU memory then. */
+/* With inline headers the CPU reads the first bytes of each frame to send: no GPU memory then. A
+ * frame that is split is not sent: it lies in two pieces, and what makes objects of frames, which
+ * splitting is for, sends none. */
 int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		  struct spw_port **port_out)
 {
@@ -111,7 +127,9 @@ int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 	rc = rc ? rc : port_eth_open(&ep->dev.rdma, mtu, &ep->eth);
 	if (!rc) {
 		mlx5_eth_choose_inline(spec, &ep->dev);
-		ep->eth.base.caps.gpu_memory = !ep->dev.wants_inline;
+		ep->eth.base.caps.gpu_memory = !ep->dev.wants_inline || ep->split;
+		ep->eth.base.caps.head_bytes = ep->split;
+		ep->eth.base.caps.can_tx &= !ep->split;
 		if (queue_cnt > ep->eth.base.caps.queue_max)
 			rc = spw_err(ERANGE,
 				     "%u queues were asked for, and %s spreads over %u at most",
@@ -150,16 +168,17 @@ static int mlx5_eth_queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_po
 }
 
 /* A device whose stamps are of another clock refuses the queue: then frames go without. */
-static int mlx5_eth_setup_rx(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint16_t queue)
+static int mlx5_eth_setup_rx(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint32_t head_lkey,
+			     uint16_t queue)
 {
 	struct mlx5_dev *dev = &eq->port->dev;
-	int rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
+	int rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, head_lkey, &eq->rx);
 
 	if (rc != -EOPNOTSUPP || !(eq->plan.flags & MLX5_F_STAMP))
 		return rc;
 	eq->plan.flags &= ~(unsigned int)MLX5_F_STAMP;
 	eq->port->eth.base.caps.nic_clock_hz = 0;
-	rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
+	rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, head_lkey, &eq->rx);
 	if (!rc)
 		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, eq->port->eth.base.name, queue);
 	return rc;
@@ -185,15 +204,16 @@ static int mlx5_eth_queue_setup(struct spw_port *port, uint16_t queue,
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	struct mlx5_eth_queue_ctl *eq = &ep->queue[queue];
-	uint32_t lkey;
+	uint32_t lkey, head_lkey;
 	int rc;
 
 	if (eq->port)
 		return spw_err(EBUSY, "it was set up before");
 	eq->port = ep;
 	rc = rdma_dev_key(&ep->dev.rdma, conf->pool->region->id, &lkey);
+	rc = rc ? rc : rdma_dev_key(&ep->dev.rdma, conf->pool->head_region->id, &head_lkey);
 	rc = rc ? rc : mlx5_eth_plan_make(&ep->dev, conf, &eq->plan);
-	rc = rc ? rc : mlx5_eth_setup_rx(eq, lkey, queue);
+	rc = rc ? rc : mlx5_eth_setup_rx(eq, lkey, head_lkey, queue);
 	rc = rc ? rc : mlx5_eth_setup_tx(eq, lkey);
 	rc = rc ? rc : mlx5_eth_queue_lay(eq, conf, queue);
 	if (rc)
@@ -258,7 +278,8 @@ static int mlx5_eth_queues_start(struct mlx5_eth_port *ep)
 static int mlx5_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	int rc = mlx5_eth_queues_start(ep);
+	int rc = ep->split ? spw_err(ENOTSUP, "with split it sends nothing")
+			   : mlx5_eth_queues_start(ep);
 
 	return rc ? rc : port_eth_loop(&ep->eth, queue, head_out);
 }

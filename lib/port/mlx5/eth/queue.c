@@ -74,6 +74,8 @@ static int mlx5_eth_check_shape(const struct mlx5_eth_queue_conf *conf)
 			     conf->rq.cnt);
 	if (!rc && conf->flags & MLX5_F_STRIDING)
 		rc = mlx5_eth_check_striding(conf);
+	if (!rc && !!(conf->flags & MLX5_F_SPLIT) != spw_pool_is_split(conf->pool))
+		rc = spw_err(EINVAL, "mlx5: a pool that is split needs a queue that splits frames");
 	if (!rc &&
 	    conf->cq.cnt < conf->rq.cnt
 				   << (conf->flags & MLX5_F_STRIDING ? conf->rq.strides_log2 : 0))
@@ -99,6 +101,7 @@ static void mlx5_eth_lay_rx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *c
 	q->rq_shift = spw_log2_floor64(rq->stride);
 	q->rq_db = rq->dbrec;
 	q->rq_lkey = rq->lkey;
+	q->rq_head_lkey = rq->head_lkey;
 }
 
 /* Beyond mlx5_eth_lay_rx it sets what re-creation of the objects does not change. */
@@ -115,21 +118,30 @@ static void mlx5_eth_init_rx(struct mlx5_eth_queue *q, const struct mlx5_eth_que
 	q->group_log2 = striding ? conf->rq.strides_log2 : 0;
 }
 
-/* Writes what never changes of each receive WQE: lkey and size. */
+static uint8_t *mlx5_eth_seg_put(uint8_t *seg, uint64_t bytes, uint32_t lkey)
+{
+	spw_prm_wqe_data_set_byte_count(seg, bytes);
+	spw_prm_wqe_data_set_lkey(seg, lkey);
+	return seg + 16;
+}
+
+/* Writes what never changes of each receive WQE: keys and sizes of its data segments. */
 static void mlx5_eth_init_wqes(struct mlx5_eth_queue *q)
 {
+	const uint32_t head_bytes = q->flags & MLX5_F_SPLIT ? q->pool->head_bytes : 0;
 	uint64_t bytes = q->flags & MLX5_F_STRIDING ? (uint64_t)q->pool->slot_bytes << q->group_log2
-						    : q->room_bytes;
+						    : q->room_bytes - head_bytes;
 
 	for (uint32_t i = 0; i <= q->rq_mask; i++) {
-		uint8_t *wqe = q->wqe + ((size_t)i << q->rq_shift), *seg = wqe + q->seg_off;
+		uint8_t *wqe = q->wqe + ((size_t)i << q->rq_shift), *seg = wqe + q->seg_off,
+			*end = wqe + ((size_t)1 << q->rq_shift);
 
 		memset(wqe, 0, (size_t)1 << q->rq_shift);
-		spw_prm_wqe_data_set_byte_count(seg, bytes);
-		spw_prm_wqe_data_set_lkey(seg, q->rq_lkey);
-		if (!(q->flags & MLX5_F_STRIDING) &&
-		    (1u << q->rq_shift) > 16) /* room for more segments: end the list */
-			spw_prm_wqe_data_set_lkey(seg + 16, SPW_PRM_INVALID_LKEY);
+		if (head_bytes)
+			seg = mlx5_eth_seg_put(seg, head_bytes, q->rq_head_lkey);
+		seg = mlx5_eth_seg_put(seg, bytes, q->rq_lkey);
+		if (seg < end) /* room for more segments: end the list */
+			spw_prm_wqe_data_set_lkey(seg, SPW_PRM_INVALID_LKEY);
 	}
 }
 
@@ -404,7 +416,8 @@ uint16_t mlx5_eth_lend_striding(void *vq, uint32_t *slot, uint16_t cnt)
 	return n;
 }
 
-/* A queue without a send side refuses every frame; the pipe counts them tx_down. */
+/* A queue without a send side, or whose frames lie in two pieces, refuses every frame; the pipe
+ * counts them tx_down. */
 static uint16_t mlx5_eth_tx_none(void *vq, struct spw_desc **desc, uint16_t cnt)
 {
 	(void)vq;
@@ -421,7 +434,8 @@ void mlx5_eth_queue_calls(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 	*pq = (struct spw_port_queue){
 		.rx_burst = mlx5_eth_rx_variant(q->flags),
 		.release_burst = striding ? mlx5_eth_release_striding : mlx5_eth_release_cyclic,
-		.tx_burst = q->sq ? mlx5_eth_tx_variant(q->flags) : mlx5_eth_tx_none,
+		.tx_burst = q->sq && !(q->flags & MLX5_F_SPLIT) ? mlx5_eth_tx_variant(q->flags)
+								: mlx5_eth_tx_none,
 		.events = mlx5_eth_events,
 		.lend_burst = striding ? mlx5_eth_lend_striding : mlx5_eth_lend_cyclic,
 		.q = q,

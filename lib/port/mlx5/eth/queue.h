@@ -66,7 +66,7 @@ struct mlx5_eth_queue {
 	uint32_t refill_min;   /* holes from which on a refill is worth its cost */
 	uint32_t room_bytes;   /* the longest frame a slot can take */
 	uint32_t lent_cnt;
-	uint32_t seg_off;   /* of the data segment in a receive WQE */
+	uint32_t seg_off;   /* of the first data segment in a receive WQE */
 	uint64_t desc_tail; /* region, port: the last word of every descriptor */
 	struct mlx5_eth_session session;
 
@@ -97,7 +97,7 @@ struct mlx5_eth_queue {
 	struct mlx5_eth_ops ops;
 	struct mlx5_eth_raw *raw;  /* MLX5_F_RAW (eth/raw.h); else NULL */
 	struct spw_port_sent sent; /* MLX5_F_SENT; else zero */
-	uint32_t rq_lkey;
+	uint32_t rq_lkey, rq_head_lkey;
 	unsigned flags;
 	spw_be32 db_ignored[2];
 	uint16_t index;

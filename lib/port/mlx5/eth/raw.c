@@ -51,6 +51,8 @@ struct spw_port_raw_reader {
  */
 int mlx5_eth_queue_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 {
+	if (q->flags & MLX5_F_SPLIT)
+		return spw_err(ENOTSUP, "a queue that splits frames keeps no raw completions");
 	q->raw = calloc(1, sizeof(*q->raw));
 	if (!q->raw)
 		return spw_err(ENOMEM, "no memory for raw completions");

@@ -49,7 +49,8 @@ static int mlx5_eth_rx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 {
 	struct mlx5_eth_port *ep = eq->port;
 	struct mlx5_eth_rx_obj fresh;
-	int rc = mlx5_eth_rx_make(&ep->dev, &eq->plan, &eq->rx_side, eq->q.rq_lkey, &fresh);
+	int rc = mlx5_eth_rx_make(&ep->dev, &eq->plan, &eq->rx_side, eq->q.rq_lkey,
+				  eq->q.rq_head_lkey, &fresh);
 
 	if (rc)
 		return rc;
@@ -81,16 +82,22 @@ static bool mlx5_eth_is_dead_key(const struct rdma_side *side, const struct mlx5
 	       (!err->syndrome && rdma_side_is_stuck(side));
 }
 
-/* After a local protection error the key itself may be broken: the region is registered again. */
+/* After a local protection error the key itself may be broken: the region is registered again, and
+ * that of the heads, since the error does not say which. */
 static int mlx5_eth_rx_recreate_key(struct mlx5_eth_queue_ctl *eq)
 {
-	uint32_t lkey;
-	int rc = rdma_dev_key_replace(&eq->port->dev.rdma, eq->q.pool->region->id, eq->q.rq_lkey,
-				      &lkey);
+	struct rdma_dev *dev = &eq->port->dev.rdma;
+	const struct spw_pool *pool = eq->q.pool;
+	uint32_t lkey, head_lkey = 0;
+	int rc = rdma_dev_key_replace(dev, pool->region->id, eq->q.rq_lkey, &lkey);
 
+	if (!rc && spw_pool_is_split(pool))
+		rc = rdma_dev_key_replace(dev, pool->head_region->id, eq->q.rq_head_lkey,
+					  &head_lkey);
 	if (rc)
 		return rc;
 	eq->rx.rqmem.lkey = lkey;
+	eq->rx.rqmem.head_lkey = head_lkey;
 	return mlx5_eth_rx_attach(&eq->q, &eq->rx.cqmem, &eq->rx.rqmem, false);
 }
 

@@ -49,6 +49,9 @@
  * number, validity shows the owner, and the last plain CQE is the title. [PRM: CQE Compression; K:
  * en_rx.c, mlx5e_decompress_cqes_start]
  *
+ * Split: a WQE has two data segments, and the NIC fills the first before it goes on to the second
+ * (pool/spw_pool.h). The CQE's byte count is that of the frame. [PRM: Receive WQE, scatter]
+ *
  * Striding: one WQE is a group of neighbouring slots; byte_cnt carries length (bits 15..0), strides
  * used (30..16) and filler (31). [PRM: Striding RQ; K: mlx5e_handle_rx_cqe_mpwrq]
  *
@@ -317,9 +320,18 @@ SPW_INLINE uint32_t mlx5_eth_rx_holes(const struct mlx5_eth_queue *q)
 	return q->rq_mask + 1 - (q->rq_pi - q->rq_ci);
 }
 
-/* Posts a WQE per hole. Of its data segment only the address changes; byte_count and lkey were
+SPW_INLINE void mlx5_eth_split_put(const struct mlx5_eth_queue *q, uint8_t *seg, uint32_t slot)
+{
+	const struct spw_pool *pool = q->pool;
+
+	spw_prm_wqe_data_set_addr(seg, (uintptr_t)spw_pool_head_addr(pool, slot));
+	spw_prm_wqe_data_set_addr(seg + 16,
+				  (uintptr_t)spw_pool_slot_addr(pool, slot) + pool->head_bytes);
+}
+
+/* Posts a WQE per hole. Of its data segments only the addresses change; byte_count and lkey were
  * written at set-up. The pool writes the slots straight into slot_of. */
-SPW_INLINE void mlx5_eth_refill_cyclic(struct mlx5_eth_queue *q)
+SPW_INLINE void mlx5_eth_refill_cyclic(struct mlx5_eth_queue *q, const unsigned flags)
 {
 	const uintptr_t base = (uintptr_t)q->pool->base;
 	const size_t slot_bytes = q->pool->slot_bytes, step = (size_t)1 << q->rq_shift;
@@ -333,8 +345,12 @@ SPW_INLINE void mlx5_eth_refill_cyclic(struct mlx5_eth_queue *q)
 
 		if (!n)
 			break;
-		for (uint32_t i = 0; i < n; i++, seg += step)
-			spw_prm_wqe_data_set_addr(seg, base + slot[i] * slot_bytes);
+		for (uint32_t i = 0; i < n; i++, seg += step) {
+			if (flags & MLX5_F_SPLIT)
+				mlx5_eth_split_put(q, seg, slot[i]);
+			else
+				spw_prm_wqe_data_set_addr(seg, base + slot[i] * slot_bytes);
+		}
 		q->rq_pi += n;
 		holes -= n;
 	}
@@ -360,7 +376,7 @@ SPW_INLINE void mlx5_eth_rx_refill(struct mlx5_eth_queue *q, const unsigned flag
 	if (flags & MLX5_F_STRIDING)
 		mlx5_eth_refill_striding(q);
 	else
-		mlx5_eth_refill_cyclic(q);
+		mlx5_eth_refill_cyclic(q, flags);
 }
 
 /* Publishes both indices: CQ record, 24 bits of cq_ci; RQ record, 16 bits of rq_pi. The consumer
@@ -447,18 +463,22 @@ SPW_INLINE uint16_t mlx5_eth_rx_body(struct mlx5_eth_queue *q, struct spw_desc *
 
 /* ---- the variants ---- */
 
-/* Each again with MLX5_F_RAW. */
+/* Each again with MLX5_F_RAW, but for those that split. */
 #define RX_BOTH(X, name, f) X(name, f) X(name##_raw, (f) | MLX5_F_RAW)
 
-#define RX_VARIANTS(X)                                                              \
-	RX_BOTH(X, latency, MLX5_F_STAMP)                                           \
-	RX_BOTH(X, cyclic, 0)                                                       \
-	RX_BOTH(X, cyclic_compressed, MLX5_F_COMPRESSED)                            \
-	RX_BOTH(X, cyclic_compressed_enhanced, MLX5_F_COMPRESSED | MLX5_F_ENHANCED) \
-	RX_BOTH(X, striding_stamp, MLX5_F_STRIDING | MLX5_F_STAMP)                  \
-	RX_BOTH(X, striding, MLX5_F_STRIDING)                                       \
-	RX_BOTH(X, striding_compressed, MLX5_F_STRIDING | MLX5_F_COMPRESSED)        \
-	RX_BOTH(X, striding_compressed_enhanced,                                    \
+#define RX_VARIANTS(X)                                                                   \
+	RX_BOTH(X, latency, MLX5_F_STAMP)                                                \
+	RX_BOTH(X, cyclic, 0)                                                            \
+	RX_BOTH(X, cyclic_compressed, MLX5_F_COMPRESSED)                                 \
+	RX_BOTH(X, cyclic_compressed_enhanced, MLX5_F_COMPRESSED | MLX5_F_ENHANCED)      \
+	X(split_stamp, MLX5_F_SPLIT | MLX5_F_STAMP)                                      \
+	X(split, MLX5_F_SPLIT)                                                           \
+	X(split_compressed, MLX5_F_SPLIT | MLX5_F_COMPRESSED)                            \
+	X(split_compressed_enhanced, MLX5_F_SPLIT | MLX5_F_COMPRESSED | MLX5_F_ENHANCED) \
+	RX_BOTH(X, striding_stamp, MLX5_F_STRIDING | MLX5_F_STAMP)                       \
+	RX_BOTH(X, striding, MLX5_F_STRIDING)                                            \
+	RX_BOTH(X, striding_compressed, MLX5_F_STRIDING | MLX5_F_COMPRESSED)             \
+	RX_BOTH(X, striding_compressed_enhanced,                                         \
 		MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED)
 
 #define RX_DEFINE(name, f)                                                                      \
@@ -470,7 +490,8 @@ RX_VARIANTS(RX_DEFINE)
 
 mlx5_rx_fn *mlx5_eth_rx_variant(unsigned flags)
 {
-	flags &= MLX5_F_STAMP | MLX5_F_COMPRESSED | MLX5_F_ENHANCED | MLX5_F_STRIDING | MLX5_F_RAW;
+	flags &= MLX5_F_STAMP | MLX5_F_COMPRESSED | MLX5_F_ENHANCED | MLX5_F_STRIDING | MLX5_F_RAW |
+		 MLX5_F_SPLIT;
 #define RX_PICK(name, f)  \
 	if (flags == (f)) \
 		return mlx5_eth_rx_burst_##name;

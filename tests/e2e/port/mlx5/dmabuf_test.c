@@ -128,6 +128,93 @@ static void test_key_revoked(void **state)
 	memory_close(&m);
 }
 
+#define HEAD  96u
+#define EMPTY 0x5au /* what slots hold before a frame comes */
+
+/* All of a slot in GPU memory, and its head: each has its part of the frame, and no other byte was
+ * written. */
+static void split_is_right(const struct memory *m, const struct spw_desc *d, const uint8_t *frame,
+			   uint32_t len)
+{
+	const uint8_t *slot = m->window + (size_t)d->slot * SLOT,
+		      *head = spw_pool_head_addr(&run.b.pool[0], d->slot);
+
+	assert_int_equal(d->len, len);
+	assert_int_equal(d->offset, 0);
+	assert_memory_equal(head, frame, SPW_MIN(len, HEAD));
+	for (uint32_t i = 0; i < SLOT; i++)
+		if (slot[i] != (i >= HEAD && i < len ? frame[i] : EMPTY))
+			fail_msg("frame of %u bytes, byte %u: 0x%02x", len, i, slot[i]);
+}
+
+/* Every length around the split, and the longest: heads come to the CPU's memory, the rest to the
+ * GPU's. */
+static void test_split(void **state)
+{
+	struct kit_conf a = {.spec = "mlx5:mlx5_0", .queues = 1, .profile = "latency"}, b = a;
+	uint8_t frame[1500] = {2, 0, 0, 0, 0, 2, 'g', 'p', 'u'};
+	struct spw_desc desc;
+	struct memory m;
+
+	(void)state;
+	assert_true(memory_open(&m, false));
+	b.spec = "mlx5:mlx5_1,mode=eth,split=96";
+	b.slots = SLOTS;
+	b.slot_bytes = SLOT;
+	b.region = &m.region;
+	b.split = HEAD;
+	kit_open(&run, &a, &b);
+	memset(m.window, EMPTY, BYTES);
+	for (uint32_t i = 12; i < sizeof(frame); i++)
+		frame[i] = (uint8_t)(i * 7);
+	for (uint32_t len = 60; len <= sizeof(frame); len += len < HEAD + 40 ? 1 : 97) {
+		kit_send_bytes(&run, frame, len);
+		kit_receive(&run.b, &desc);
+		split_is_right(&m, &desc, frame, len);
+		memset(m.window + (size_t)desc.slot * SLOT, EMPTY, SLOT);
+	}
+	assert_false(run.b.port->caps.can_tx);
+	kit_close(&run);
+	memory_close(&m);
+}
+
+/* Nothing is echoed: what b received counts. */
+static bool has_received(struct kit_run *r, void *arg)
+{
+	return r->b.rx[0] >= *(const uint64_t *)arg;
+}
+
+static bool has_recovered(struct kit_run *r, void *arg)
+{
+	(void)arg;
+	return r->b.events.cnt[SPW_PORT_EVENT_QUEUE_BACK] > 0;
+}
+
+/* A revoked key of the heads is made anew, as the slots' is. */
+static void test_split_key_revoked(void **state)
+{
+	struct kit_conf a = {.spec = "mlx5:mlx5_0", .queues = 1, .profile = "latency"}, b = a;
+	struct memory m;
+	uint64_t target = 100;
+
+	(void)state;
+	assert_true(memory_open(&m, false));
+	b.spec = "mlx5:mlx5_1,mode=eth,split=96";
+	b.slots = SLOTS;
+	b.slot_bytes = SLOT;
+	b.region = &m.region;
+	b.split = HEAD;
+	kit_open(&run, &a, &b);
+	run.lossy = true;
+	kit_pump_until(&run, has_received, &target);
+	kit_control(1, "mr-revoke=%u", mlx5_eth_of(run.b.port)->queue[0].q.rq_head_lkey);
+	kit_pump_until(&run, has_recovered, NULL);
+	target = run.b.rx[0] + 100;
+	kit_pump_until(&run, has_received, &target);
+	kit_close(&run);
+	memory_close(&m);
+}
+
 /* What is not possible is refused with one line. */
 static void test_refusals(void **state)
 {
@@ -165,10 +252,9 @@ static void test_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stand_in),
-		cmocka_unit_test(test_udmabuf),
-		cmocka_unit_test(test_key_revoked),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_stand_in),          cmocka_unit_test(test_udmabuf),
+		cmocka_unit_test(test_key_revoked),       cmocka_unit_test(test_split),
+		cmocka_unit_test(test_split_key_revoked), cmocka_unit_test(test_refusals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,18 @@ uint16_t kit_free_port(void)
 
 /* ---- ports ---- */
 
+static int heads_open(struct kit_port *p, const struct kit_conf *conf, uint32_t slots)
+{
+	const size_t bytes = spw_pool_head_stride(conf->split) * slots;
+	struct spw_mem_req req = {
+		.kind = SPW_MEM_HOST, .bytes = bytes * conf->queues, .numa_node = -1};
+	int rc = spw_region_alloc(&req, &p->heads);
+
+	for (uint16_t q = 0; q < conf->queues && !rc; q++)
+		rc = spw_pool_split(&p->pool[q], &p->heads, q * bytes, conf->split);
+	return rc;
+}
+
 static int memory_open(struct kit_port *p, const struct kit_conf *conf)
 {
 	size_t slot_bytes = conf->slot_bytes ? conf->slot_bytes : SLOT_BYTES;
@@ -56,7 +68,7 @@ static int memory_open(struct kit_port *p, const struct kit_conf *conf)
 	for (uint16_t q = 0; q < conf->queues && !rc; q++)
 		rc = spw_pool_init(&p->pool[q], &p->region, q * slot_bytes * slots, slot_bytes,
 				   slots);
-	return rc;
+	return rc || !conf->split ? rc : heads_open(p, conf, slots);
 }
 
 static void memory_close(struct kit_port *p)
@@ -66,6 +78,7 @@ static void memory_close(struct kit_port *p)
 			assert_int_equal(spw_pool_fini(&p->pool[q]), 0);
 	if (p->own_region)
 		spw_region_free(&p->region);
+	spw_region_free(&p->heads);
 }
 
 static int sent_keep(struct kit_port *p, uint16_t queue)
@@ -79,6 +92,8 @@ static int queues_open(struct kit_port *p, const struct kit_conf *conf)
 {
 	int rc = spw_port_region_attach(p->port, &p->region);
 
+	if (!rc && conf->split)
+		rc = spw_port_region_attach(p->port, &p->heads);
 	for (uint16_t q = 0; q < conf->queues && !rc; q++) {
 		struct spw_port_queue_conf qc = {.pool = &p->pool[q],
 						 .ring_size = conf->ring,

@@ -28,6 +28,7 @@ struct kit_conf {
 	const struct spw_region
 		*region; /* of the test's own, which outlives the port; NULL: one is made */
 	bool keep_sent;  /* every queue keeps its send completions */
+	uint32_t split;  /* as in the spec; the heads are host memory */
 };
 
 /* Events of a kind that a port reported. */
@@ -41,7 +42,7 @@ struct kit_events {
 
 struct kit_port {
 	struct spw_port *port;
-	struct spw_region region;
+	struct spw_region region, heads;
 	bool own_region;
 	struct spw_pool pool[KIT_QUEUE_MAX];
 	uint64_t rx[KIT_QUEUE_MAX]; /* frames lent */

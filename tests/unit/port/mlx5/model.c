@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+
 #include "model.h"
 
 #include "port/mlx5/eth/raw.h"
@@ -34,7 +36,8 @@ void model_open(struct model *m, const struct hand_conf *conf)
 	m->seed = 42;
 	assert_int_equal(hand_open(&m->h, conf), 0);
 	if (model_keeps_raw)
-		assert_int_equal(mlx5_eth_queue_raw_keep(m->h.q, &m->h.pq), 0);
+		assert_int_equal(mlx5_eth_queue_raw_keep(m->h.q, &m->h.pq),
+				 conf->flags & MLX5_F_SPLIT ? -ENOTSUP : 0);
 	assert_true(hand_balanced(&m->h, 0));
 }
 
@@ -57,7 +60,7 @@ uint32_t model_burst(struct model *m, uint16_t cnt)
 	uint16_t n = spw_port_rx_burst(&m->h.pq, desc, cnt);
 
 	assert_true(n <= cnt);
-	if (model_keeps_raw)
+	if (m->h.pq.raw)
 		raw_check(m, desc, n);
 	for (uint16_t i = 0; i < n; i++) {
 		assert_true(m->head != m->tail);

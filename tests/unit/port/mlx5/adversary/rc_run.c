@@ -111,6 +111,7 @@ static void open_node(struct rc *c, struct node *n)
 					       CQ_CNT,
 					       32,
 					       c->r.lkey,
+					       0,
 					       0};
 		memset(conf.srq.dbrec, 0, 8);
 		qp.srq = rig_srq(&c->r, &conf.srq);

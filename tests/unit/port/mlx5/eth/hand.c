@@ -64,15 +64,21 @@ static void cq_fresh(uint8_t *cq, uint32_t cnt)
 	}
 }
 
+/* Bytes of a receive WQE: two segments, or a striding one's next segment and data segment. */
+static uint32_t wqe_bytes(const struct hand *h)
+{
+	return h->conf.flags & (MLX5_F_STRIDING | MLX5_F_SPLIT) ? 32 : 16;
+}
+
 static struct mlx5_eth_queue_conf queue_conf(struct hand *h)
 {
 	const struct hand_conf *c = &h->conf;
-	bool striding = c->flags & MLX5_F_STRIDING;
 
 	return (struct mlx5_eth_queue_conf){
 		.cq = {h->cq, &h->db[0], c->cq_cnt, 64},
 		.tx_cq = {h->tx_cq, &h->db[3], c->sq_cnt, 64},
-		.rq = {h->rq, &h->db[1], c->rq_cnt, striding ? 32 : 16, HAND_LKEY, c->strides_log2},
+		.rq = {h->rq, &h->db[1], c->rq_cnt, wqe_bytes(h), HAND_LKEY, c->strides_log2,
+		       HAND_HEAD_LKEY},
 		.sq = {h->sq, &h->db[2], c->sq_cnt, HAND_QPN, HAND_LKEY, h->uar + 0x800,
 		       c->bf_bytes},
 		.pool = &h->pool,
@@ -104,6 +110,12 @@ int hand_open(struct hand *h, const struct hand_conf *conf)
 	cq_fresh(h->tx_cq, conf->sq_cnt);
 	h->q = aligned_alloc(64, sizeof(*h->q));
 	spw_pool_init(&h->pool, &h->region, 0, conf->slot_bytes, conf->slot_cnt);
+	if (conf->flags & MLX5_F_SPLIT) {
+		h->heads = h->region;
+		h->heads.bytes = conf->slot_cnt * spw_pool_head_stride(HAND_HEAD);
+		h->heads.host_va = ring_new(h->heads.bytes);
+		spw_pool_split(&h->pool, &h->heads, 0, HAND_HEAD);
+	}
 	struct mlx5_eth_queue_conf qc = queue_conf(h);
 	int rc = mlx5_eth_queue_init(h->q, &qc);
 
@@ -131,6 +143,7 @@ uint32_t hand_close(struct hand *h)
 	uint32_t leaked = spw_pool_fini(&h->pool);
 
 	free(h->region.host_va);
+	free(h->heads.host_va);
 	return leaked;
 }
 
@@ -156,16 +169,30 @@ uint32_t hand_room(const struct hand *h)
 	return posted(h);
 }
 
-/* NULL, and nothing used up, where the driver posted nothing. */
+/* Whether the WQE's two segments are a slot's head and what lies behind it in the slot: all of it,
+ * and no byte more. */
+static bool is_split(const struct hand *h, const uint8_t *seg, const uint8_t *addr)
+{
+	const uint32_t slot = (uint32_t)((size_t)(addr - h->pool.base) / h->pool.slot_bytes);
+
+	return spw_prm_wqe_data_get_lkey(seg) == HAND_HEAD_LKEY &&
+	       spw_prm_wqe_data_get_byte_count(seg) == HAND_HEAD &&
+	       spw_prm_wqe_data_get_byte_count(seg + 16) == h->conf.slot_bytes - HAND_HEAD &&
+	       spw_prm_wqe_data_get_addr(seg) == (uintptr_t)spw_pool_head_addr(&h->pool, slot) &&
+	       addr == spw_pool_slot_addr(&h->pool, slot);
+}
+
+/* NULL, and nothing used up, where the driver posted nothing, or what no NIC should get. */
 uint8_t *hand_take(struct hand *h, uint32_t strides)
 {
-	bool striding = h->conf.flags & MLX5_F_STRIDING;
-	uint8_t *seg = h->rq + (size_t)(h->rq_ci & (h->conf.rq_cnt - 1)) * (striding ? 32 : 16) +
-		       (striding ? 16 : 0);
+	const bool striding = h->conf.flags & MLX5_F_STRIDING, split = h->conf.flags & MLX5_F_SPLIT;
+	const uint8_t *wqe = h->rq + (size_t)(h->rq_ci & (h->conf.rq_cnt - 1)) * wqe_bytes(h);
+	const uint8_t *seg = wqe + (striding || split ? 16 : 0);
 	uint8_t *addr = (uint8_t *)(uintptr_t)spw_prm_wqe_data_get_addr(seg) +
-			(size_t)h->stride_pos * h->conf.slot_bytes;
+			(size_t)h->stride_pos * h->conf.slot_bytes - (split ? HAND_HEAD : 0);
 
-	if (spw_prm_wqe_data_get_lkey(seg) != HAND_LKEY || !posted(h))
+	if (spw_prm_wqe_data_get_lkey(seg) != HAND_LKEY || !posted(h) ||
+	    (split && !is_split(h, wqe, addr)))
 		return NULL;
 	if (striding)
 		h->stride_pos += strides;

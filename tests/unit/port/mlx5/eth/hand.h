@@ -9,8 +9,10 @@
 
 #include "port/mlx5/eth/queue.h"
 
-#define HAND_LKEY 0x1234567u
-#define HAND_QPN  0xabcdefu
+#define HAND_LKEY      0x1234567u
+#define HAND_HEAD_LKEY 0x7654321u
+#define HAND_HEAD      80u /* bytes of a frame's head, with MLX5_F_SPLIT */
+#define HAND_QPN       0xabcdefu
 
 /* One frame as the NIC delivered it, to be compared with the descriptor. */
 struct hand_frame {
@@ -33,7 +35,7 @@ struct hand_conf {
 
 struct hand {
 	struct hand_conf conf;
-	struct spw_region region;
+	struct spw_region region, heads;
 	struct spw_pool pool;
 	struct mlx5_eth_queue *q;
 	struct spw_port_queue pq;

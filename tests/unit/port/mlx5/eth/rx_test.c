@@ -17,6 +17,10 @@ static const struct {
 	{"cyclic", 0},
 	{"cyclic compressed", MLX5_F_COMPRESSED},
 	{"cyclic compressed enhanced", MLX5_F_COMPRESSED | MLX5_F_ENHANCED},
+	{"split stamp", MLX5_F_SPLIT | MLX5_F_STAMP},
+	{"split", MLX5_F_SPLIT},
+	{"split compressed", MLX5_F_SPLIT | MLX5_F_COMPRESSED},
+	{"split compressed enhanced", MLX5_F_SPLIT | MLX5_F_COMPRESSED | MLX5_F_ENHANCED},
 	{"striding stamp", MLX5_F_STRIDING | MLX5_F_STAMP},
 	{"striding", MLX5_F_STRIDING},
 	{"striding compressed", MLX5_F_STRIDING | MLX5_F_COMPRESSED},
@@ -342,7 +346,7 @@ static void test_lend_burst(void **state)
 static void test_bad_shapes(void **state)
 {
 	struct model *m = *state;
-	struct hand_conf c[7] = {model_small, model_small, model_small, model_small, model_small};
+	struct hand_conf c[8] = {model_small, model_small, model_small, model_small, model_small};
 
 	c[0].cq_cnt = 100;
 	c[1].rq_cnt = 1u << 16;
@@ -352,6 +356,7 @@ static void test_bad_shapes(void **state)
 	c[5] = c[6] = model_conf(MLX5_F_STRIDING, 0, 0);
 	c[5].slot_bytes = 192;
 	c[6].slot_cnt = 31;
+	c[7] = model_conf(MLX5_F_STRIDING | MLX5_F_SPLIT, 0, 0);
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(c); i++) {
 		assert_true(hand_open(&m->h, &c[i]) < 0);
 		assert_non_null(strstr(spw_err_text(), "mlx5: "));
