@@ -67,6 +67,8 @@ static int rails_check_pair(const struct spw_port *a, const struct spw_port *b)
 			       "rail %s carries %s, rail %s carries %s: use one mode= for all",
 			       a->name, a->caps.messages ? "messages" : "frames", b->name,
 			       b->caps.messages ? "messages" : "frames");
+	if (a->caps.head_bytes || b->caps.head_bytes)
+		return spw_err(EINVAL, "rails take frames in one piece: leave out split");
 	if (a->caps.mtu && b->caps.mtu && a->caps.mtu != b->caps.mtu)
 		return spw_err(EINVAL,
 			       "the MTU of rail %s is %u, that of rail %s is %u: set both alike "

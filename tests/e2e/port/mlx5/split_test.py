@@ -213,7 +213,7 @@ def captured(path):
 def refused(folder, port, *words, status=1, objects=True, text=PIECES % ("uint8", "uint8")):
     spwtest.write_file(folder, "d.yaml", text)
     options = ["--objects", os.path.join(folder, "d.yaml")] if objects else []
-    with Run(["--port", port, *options], under=Cable().wrap(), no_pci=False) as run:
+    with Run(["--port", port, *options], under=Cable().wrap("", "--devices", "2"), no_pci=False) as run:
         run.finish(status=status)
         one_line(run, *words)
 
@@ -227,6 +227,7 @@ def test_refused():
         refused(folder, app.PORT + ",split=64", "split=64", "first 110 bytes", text=long)
         refused(folder, "verbs:mlx5_0,mode=eth,split=128", "split", "verbs")
         refused(folder, "null:split=128", "split", "null")
+        refused(folder, "rails:mlx5:mlx5_0+mlx5:mlx5_1,mode=eth,split=128", "rails", "in one piece")
         with Run(["--port", app.PORT + ",split=128", "--objects", os.path.join(folder, "d.yaml"), "--record",
                   os.path.join(folder, "file")], under=Cable().wrap(), no_pci=False) as run:
             run.finish(status=2)
@@ -235,7 +236,7 @@ def test_refused():
         lcores = spwlab.eal(f"0@{place.main},1@{place.generator}", spwlab.prefix("split"))
         got = subprocess.run([*Cable().wrap(), GEN, *lcores, "--", "--port", app.PORT + ",split=128"],
                              capture_output=True, text=True, timeout=60, check=False)
-    check(got.returncode == 1 and "cannot send" in got.stderr + got.stdout, got.stderr + got.stdout)
+    check(got.returncode == 2 and "cannot send" in got.stderr + got.stdout, got.stderr + got.stdout)
 
 
 if __name__ == "__main__":
