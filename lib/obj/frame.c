@@ -6,14 +6,14 @@
  */
 #include "obj/window.h"
 
-enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t head,
-				uint32_t len, uint64_t nic_ns, struct spw_move *move_out,
-				uint32_t *cnt_out)
+struct spw_obj_placed spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t head,
+				    uint32_t len, uint64_t nic_ns, struct spw_move *move_out)
 {
 	static const uint8_t fate_of[] = {[SPW_OBJ_MISS_not_object] = SPW_OBJ_FATE_not_object,
 					  [SPW_OBJ_MISS_cut] = SPW_OBJ_FATE_cut,
 					  [SPW_OBJ_MISS_beyond] = SPW_OBJ_FATE_beyond};
 	enum spw_obj_miss miss = SPW_OBJ_MISS_beyond;
+	struct spw_obj_placed placed = {0};
 	struct spw_obj_hit hit;
 
 	/* Where objects begin is the plan's, and the window knows when that is to be found out
@@ -23,7 +23,8 @@ enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint3
 	if (spw_likely(len <= SPW_MOVE_LEN_MAX)) /* what a move can name */
 		miss = spw_obj_plan_run(&obj->desc.plan, frame, head, len, &hit);
 	if (spw_likely(miss == SPW_OBJ_MISS_none))
-		return obj_window_hit(obj, &hit, nic_ns, move_out, cnt_out);
-	*cnt_out = 0;
-	return window_count(obj, (enum spw_obj_fate)fate_of[miss]);
+		placed.fate = obj_window_hit(obj, &hit, nic_ns, move_out, &placed.move_cnt);
+	else
+		placed.fate = window_count(obj, (enum spw_obj_fate)fate_of[miss]);
+	return placed;
 }

@@ -66,6 +66,12 @@ extern "C" {
 
 enum spw_obj_fate { SPW_ENUM(SPW_OBJ_FATE) };
 
+/* What was decided about a frame; in a register. */
+struct spw_obj_placed {
+	enum spw_obj_fate fate;
+	uint32_t move_cnt;
+};
+
 struct spw_obj_conf {
 	const struct spw_obj_desc *desc; /* copied */
 	struct spw_obj_page *page;       /* made by spw_obj_page_init; outlives the stream */
@@ -139,13 +145,12 @@ void spw_obj_turn(struct spw_obj *obj, const struct spw_obj_turn *turn);
  * Shape:   frame[0 .. head) readable by the CPU, of a frame of len bytes; head up to len, and less
  *          of one that is split. move_out has room for SPW_OBJ_MOVE_MAX. nic_ns: the frame's NIC
  *          stamp on the CPU's clock in ns, 0: none.
- * Returns: the fate; *cnt_out moves were written. A frame that closes objects (its own, or older
- *          ones that made room) leaves their fill moves to spw_obj_due.
- * Thread:  owner. No wait, lock, allocation, division or system call. The first frame of an object
- *          clears a bit for each granule of it, and looks at each buffer if none is free. */
-enum spw_obj_fate spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t head,
-				uint32_t len, uint64_t nic_ns, struct spw_move *move_out,
-				uint32_t *cnt_out);
+ * Returns: the fate, and how many moves were written. A frame that closes objects (its own, or
+ * older ones that made room) leaves their fill moves to spw_obj_due. Thread:  owner. No wait, lock,
+ * allocation, division or system call. The first frame of an object clears a bit for each granule
+ * of it, and looks at each buffer if none is free. */
+struct spw_obj_placed spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t head,
+				    uint32_t len, uint64_t nic_ns, struct spw_move *move_out);
 
 /* Purpose: frames that may be of this stream were dropped before anybody looked at them (the
  *          executor's ring was full): objects that were open then and end with bytes missing get

@@ -108,8 +108,9 @@ SPW_INLINE uint32_t obj_place_one(struct spw_pipe *pipe, struct spw_desc *d, uin
 	const uint32_t head = split ? SPW_MIN(d->len, o->pool->head_bytes) : d->len;
 	uint32_t cnt, begin = 0;
 
-	spw_obj_frame(o->obj, spw_pool_head_addr(o->pool, d->slot) + d->offset, head, d->len,
-		      obj_nic_ns(pipe, d), move + split, &cnt);
+	cnt = spw_obj_frame(o->obj, spw_pool_head_addr(o->pool, d->slot) + d->offset, head, d->len,
+			    obj_nic_ns(pipe, d), move + split)
+		      .move_cnt;
 	if (split)
 		cnt = obj_head(o, d, move, cnt, &begin);
 	d->meta = spw_move_meta((at + begin) & o->mask, cnt);

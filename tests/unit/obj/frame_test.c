@@ -69,8 +69,7 @@ static enum spw_obj_fate send_head(uint64_t counter, uint16_t port, uint32_t hea
 	const spw_be16 to = spw_cpu_to_be16(port), ip = spw_cpu_to_be16(FRAME - 14),
 		       udp = spw_cpu_to_be16(FRAME - 34);
 	struct spw_move move[SPW_MOVE_FRAME_MAX];
-	enum spw_obj_fate fate;
-	uint32_t cnt = 99;
+	struct spw_obj_placed placed;
 
 	memset(frame, 0, sizeof(frame));
 	frame[12] = 8;
@@ -80,14 +79,14 @@ static enum spw_obj_fate send_head(uint64_t counter, uint16_t port, uint32_t hea
 	memcpy(frame + 36, &to, 2);
 	memcpy(frame + 38, &udp, 2);
 	memcpy(frame + HEADERS, &number, 8);
-	fate = spw_obj_frame(obj, frame, head, len, 1, move, &cnt);
-	assert_int_equal(cnt, fate == SPW_OBJ_FATE_placed);
-	if (cnt) {
+	placed = spw_obj_frame(obj, frame, head, len, 1, move);
+	assert_int_equal(placed.move_cnt, placed.fate == SPW_OBJ_FATE_placed);
+	if (placed.move_cnt) {
 		assert_int_equal(spw_move_get_skip(move->src), HEADERS + 8);
 		assert_int_equal(spw_move_get_len(move->src), PAYLOAD);
 		assert_int_equal(spw_move_get_offset(move->dst) % PAYLOAD, 0);
 	}
-	return fate;
+	return placed.fate;
 }
 
 static enum spw_obj_fate send_frame(uint64_t counter, uint16_t port, uint32_t len)

@@ -39,7 +39,7 @@ static const struct spw_port_key mlx5_eth_key[] = {
 	 "--memory, which may be gpu. For a port with objects: fields of their description "
 	 "must lie in front of the split, and payload that does is copied once more. The ring is "
 	 "cyclic, and nothing is sent.",
-	 "0: frames lie in one piece", SPLIT_MIN, SPLIT_MAX},
+	 "frames lie in one piece", SPLIT_MIN, SPLIT_MAX},
 };
 const struct spw_port_keys mlx5_eth_keys = {"mode=eth", mlx5_eth_key, SPW_ARRAY_CNT(mlx5_eth_key)};
 static const struct spw_port_keys *const mlx5_eth_sets[] = {&mlx5_eth_keys, &rdma_flow_keys, NULL};
