@@ -485,24 +485,3 @@ enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_
 		hit_out->flags |= SPW_OBJ_INFO;
 	return miss;
 }
-
-/* Of an object without bounds, so that the first frame's place does not matter. */
-bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
-			uint32_t len)
-{
-	const uint64_t object_bytes = plan->object_bytes, granule = plan->granule;
-	const uint64_t inverse = plan->granule_inverse, phase = plan->phase;
-	struct spw_obj_hit hit;
-	bool found;
-
-	plan->object_bytes = UINT64_MAX;
-	plan->granule = 1;
-	plan->granule_inverse = plan_inverse(1);
-	plan->phase = 0;
-	found = spw_obj_plan_run(plan, frame, head, len, &hit) == SPW_OBJ_MISS_none;
-	plan->phase = found ? hit.part : phase;
-	plan->object_bytes = object_bytes;
-	plan->granule = granule;
-	plan->granule_inverse = inverse;
-	return found;
-}

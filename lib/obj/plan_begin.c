@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Where a description's header begins in a frame: behind the headers of the packet. The common
- * ones, UDP without tags and options, are read in plan.c.
+ * ones, UDP without tags and options, are read in plan.c. And what is asked once of a plan: how
+ * much of a frame it reads at least, and with which counter objects begin.
  */
 #include "obj/plan.h"
 
@@ -98,4 +99,25 @@ uint32_t spw_obj_plan_head(const struct spw_obj_plan *plan)
 			head = SPW_MAX(head, at + step->off + step->need);
 	}
 	return head;
+}
+
+/* Of an object without bounds, so that the first frame's place does not matter. */
+bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
+			uint32_t len)
+{
+	const uint64_t object_bytes = plan->object_bytes, granule = plan->granule;
+	const uint64_t inverse = plan->granule_inverse, phase = plan->phase;
+	struct spw_obj_hit hit;
+	bool found;
+
+	plan->object_bytes = UINT64_MAX;
+	plan->granule = 1;
+	plan->granule_inverse = plan_inverse(1);
+	plan->phase = 0;
+	found = spw_obj_plan_run(plan, frame, head, len, &hit) == SPW_OBJ_MISS_none;
+	plan->phase = found ? hit.part : phase;
+	plan->object_bytes = object_bytes;
+	plan->granule = granule;
+	plan->granule_inverse = inverse;
+	return found;
 }
