@@ -218,17 +218,31 @@ static void read_page_view(const struct hang_page_view *v, const struct spw_hang
 	read_page_hash(row->comm, sizeof(row->comm), c->comm_hash);
 	read_page_hash(row->pair, sizeof(row->pair), c->pair);
 	row->state_ns = read_page_age(v, c->state_tsc);
-	row->oldest_ns = read_page_age_or_none(v, c->oldest_tsc);
 	row->moved_ns = read_page_age(v, c->moved_tsc);
 	row->view_age_ns = read_page_age(v, c->taken_tsc);
-	row->waiting = spw_hang_num(c->waiting);
-	row->granted = spw_hang_num(c->granted);
-	row->posted = spw_hang_num(c->posted);
-	row->acked = spw_hang_num(c->acked);
-	row->receiving = spw_hang_num(c->receiving);
-	row->received = spw_hang_num(c->received);
-	row->flushing = spw_hang_num(c->flushing);
 	PAGE_TEXT(row->peer, c->peer);
+}
+
+/* Stages are those of the view. A rank that has gone idle is not looked at again: of a view that
+ * has missed a request only their number is known, and none of none. */
+static void read_page_stages(const struct hang_page_view *v, const struct spw_hang_conn *c,
+			     struct spw_hang_conn_row *row)
+{
+	const struct spw_hang_conn_view *view = &c->view;
+	const struct {
+		struct spw_hang_num *to;
+		uint32_t value;
+	} stage[] = {{&row->waiting, view->waiting},     {&row->granted, view->granted},
+		     {&row->posted, view->posted},       {&row->acked, view->acked},
+		     {&row->receiving, view->receiving}, {&row->received, view->received},
+		     {&row->flushing, view->flushing}};
+	const bool fresh = c->begun == view->taken_begun && c->ended == view->taken_ended;
+
+	if (!fresh && c->begun != c->ended)
+		return;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(stage); i++)
+		*stage[i].to = spw_hang_num(fresh ? stage[i].value : 0);
+	row->oldest_ns = read_page_age_or_none(v, fresh ? view->oldest_tsc : 0);
 }
 
 bool hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
@@ -248,6 +262,7 @@ bool hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
 	row->ended = read_page_count(c.ended);
 	row->called_ns = read_page_age(v, c.called_tsc);
 	read_page_view(v, &c.view, row);
+	read_page_stages(v, &c, row);
 	for (uint32_t i = 0; i < SPW_MIN(c.view.rail_cnt, SPW_HANG_RAIL_MAX); i++)
 		read_page_rail(v, idx, i, &c.rail[i], snap);
 	return true;
@@ -268,6 +283,26 @@ static uint32_t read_page_rows(const struct spw_hang_page *page, const struct ha
 
 /* ---- processes ---- */
 
+/* A page that is full shows what it has, but not what is absent: that nothing is under way cannot
+ * be known of it. The value stays for the next snapshot, which looks at the page again. */
+static void read_page_left_out(struct hang_read *r, struct spw_hang_proc_row *row,
+			       const struct spw_hang_page *page)
+{
+	const uint64_t conns = spw_thr_load_rlx(&page->conns_left_out);
+	const uint64_t comms = spw_thr_load_rlx(&page->comms_left_out);
+
+	row->page.known = conns == 0;
+	row->profiler.known = comms == 0;
+	if (conns)
+		snprintf(r->snap->why[SPW_HANG_SOURCE_page], sizeof(r->snap->why[0]),
+			 "%" PRIu64 " connections are not on the page of %" PRId64, conns,
+			 row->pid.value);
+	if (comms)
+		snprintf(r->snap->why[SPW_HANG_SOURCE_profiler], sizeof(r->snap->why[0]),
+			 "%" PRIu64 " communicators are not on the page of %" PRId64, comms,
+			 row->pid.value);
+}
+
 /* The page may have ended since the process was looked at: then nothing is added. */
 static void read_page_of(struct hang_read *r, struct spw_hang_proc_row *row)
 {
@@ -287,6 +322,7 @@ static void read_page_of(struct hang_read *r, struct spw_hang_proc_row *row)
 		return;
 	v.tsc_hz = page->tsc_hz;
 	row->profiler = spw_hang_num(read_page_rows(page, &v, r->snap) > 0);
+	read_page_left_out(r, row, page);
 	read_page_close(page);
 }
 
@@ -306,7 +342,7 @@ void hang_pages_read(struct hang_read *r)
 	}
 	if (!any)
 		snprintf(why, sizeof(r->snap->why[0]), "no process has one");
-	if (!profiled)
+	if (!profiled && !r->snap->why[SPW_HANG_SOURCE_profiler][0])
 		snprintf(r->snap->why[SPW_HANG_SOURCE_profiler], sizeof(r->snap->why[0]),
 			 "no process has a communicator on its page");
 }

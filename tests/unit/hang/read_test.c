@@ -202,6 +202,8 @@ static void page_fill(void)
 					    .tid = 13,
 					    .error = -ECONNRESET,
 					    .pair = 0x1122,
+					    .taken_begun = 5,
+					    .taken_ended = 3,
 					    .moved_tsc = 4000,
 					    .waiting = 2,
 					    .rail_cnt = 99,
@@ -251,6 +253,35 @@ static void a_live_page(void **state)
 	for (uint32_t i = 0; i < 2; i++)
 		kit_equal(snap.thread[i].proxy, snap.thread[i].tid.value == 4712);
 	spw_hang_snap_free(&snap);
+}
+
+/* A view that has missed a request: only their number is known; of a full page not even that. */
+static void a_view_that_is_older_than_its_counts(void **state)
+{
+	(void)state;
+	kit_rank(4711, "1");
+	page_fill();
+	page.conn[7].begun = 6;
+	kit_put_bytes("proc/4711/fd/5", &page, sizeof(page));
+	assert_int_equal(kit_read(NULL, &snap), 0);
+	assert_false(snap.conn[0].waiting.known);
+	assert_false(snap.conn[0].oldest_ns.known);
+	kit_equal(snap.conn[0].begun, 6);
+	spw_hang_snap_free(&snap);
+
+	page.conn[7].begun = page.conn[7].ended = 7;
+	page.conns_left_out = 3;
+	kit_put_bytes("proc/4711/fd/5", &page, sizeof(page));
+	assert_int_equal(kit_read(NULL, &snap), 0);
+	kit_equal(snap.conn[0].waiting, 0);
+	kit_equal(snap.conn[0].oldest_ns, -1);
+	assert_false(snap.proc[0].page.known);
+	assert_string_equal(snap.why[SPW_HANG_SOURCE_page],
+			    "3 connections are not on the page of 4711");
+	assert_int_equal(kit_read(&snap, &later), 0);
+	assert_int_equal(later.conn_cnt, 1);
+	spw_hang_snap_free(&snap);
+	spw_hang_snap_free(&later);
 }
 
 /* Of another version, of another process, cut, or older than the host's record of time. */
@@ -337,6 +368,7 @@ int main(void)
 		RECORDED(a_proxy_that_gets_no_cpu),
 		RECORDED(without_names_the_proxy_is_unknown),
 		RECORDED(a_live_page),
+		RECORDED(a_view_that_is_older_than_its_counts),
 		RECORDED(pages_that_are_none),
 		cmocka_unit_test(a_page_of_this_process),
 		RECORDED(no_host_at_all),
