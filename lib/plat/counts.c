@@ -37,6 +37,10 @@ static const char *const hw_name[] = {
 	"local_ack_timeout_err",
 	"rnr_nak_retry_err",
 	"rx_icrc_encapsulated",
+	"req_cqe_error",
+	"req_transport_retries_exceeded",
+	"roce_adp_retrans",
+	"roce_adp_retrans_to",
 };
 
 /* The value after "NAME " at the start of a line. */

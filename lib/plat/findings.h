@@ -147,6 +147,11 @@ PLAT_FINDING(LINK_MTU, WARN, "link-mtu",
 PLAT_FINDING(LINK_MTU_SOFTWARE, WARN, "link-mtu",
 	     "%s: MTU %u: RDMA packets carry %u bytes (4096 are the most)",
 	     "with-softhca --mtu %u, at both ends");
+PLAT_FINDING(ROCE_VOLATILE, NOTE, "roce-volatile",
+	     "%s has %s, which no file that is read at boot sets: after a restart this end may "
+	     "differ from the other",
+	     "spinwire-doctor plan (an MTU for good); a unit below /etc/systemd/system that calls "
+	     "dcb or mlnx_qos (flow control); what differs: spinwire-doctor diff A B");
 PLAT_FINDING(LINK_INFINIBAND, ERROR, "link-infiniband",
 	     "%s: its port is in InfiniBand mode, in which neither raw Ethernet nor RoCE works",
 	     "mlxconfig -d %s set LINK_TYPE_P%d=2, then power the machine off and on (it needs an "

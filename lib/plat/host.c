@@ -171,6 +171,9 @@ void plat_host_read(struct plat_read *r)
 	host_container_read(r);
 	plat_tree_each(r->tree, "etc/netplan", host_netplan_read, r);
 	plat_note(r, "netplan_names", r->plat->set_name, "/etc/netplan", NULL);
+	r->plat->boot_known =
+		plat_text(r, "boot_mtu", r->plat->boot_mtu, sizeof(r->plat->boot_mtu), "boot/mtu");
+	r->plat->boot_pfc = plat_number(r, "boot_pfc", 0, "boot/pfc") > 0;
 	r->plat->nccl_gid = host_variable_read(r, "NCCL_IB_GID_INDEX", "etc/nccl.conf");
 	r->plat->ucx_gid = host_variable_read(r, "UCX_IB_GID_INDEX", NULL);
 }

@@ -64,6 +64,10 @@ void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char
 	plat_text(r, "link_modes", text, sizeof(text), "ethtool/%s/link", dev);
 	nic->speed_max_mbit = port_word_number(text, "max ", -1);
 	plat_text(r, "pause", text, sizeof(text), "ethtool/%s/pause", dev);
+	if (plat_tree_is_live(r->tree))
+		plat_probe_dcb(r->tree, dev);
+	nic->pfc = (int32_t)plat_number(r, "pfc", -1, "dcb/%s/pfc", dev);
+	plat_text(r, "dscp", text, sizeof(text), "dcb/%s/dscp", dev);
 	plat_text(r, "driver_firmware", text, sizeof(text), "ethtool/%s/firmware", dev);
 	nic->ipv4_known = plat_text(r, "ipv4", nic->ipv4, sizeof(nic->ipv4), "addr/%s", dev);
 	plat_link_name(r, "bond", nic->bond, sizeof(nic->bond), "%s/master", dir);

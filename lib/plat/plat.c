@@ -38,8 +38,10 @@ static void plat_probe(const struct spw_plat_from *from, struct plat_tree *tree)
 
 	if (live)
 		plat_probe_process(tree);
-	if (live && from->nccl)
+	if (live && from->nccl) {
 		plat_probe_nccl(tree);
+		plat_probe_boot(tree);
+	}
 	if (live && !from->skip_hwloc)
 		plat_probe_hwloc(tree);
 	if (cuda[0])

@@ -80,6 +80,10 @@ void plat_probe_stats(struct plat_tree *tree, const char *netdev);
  * variables that matter, and uname of arch. */
 void plat_probe_process(struct plat_tree *tree);
 
+/* dcb/DEV/...: flow control of priorities; boot/...: what files that are read at boot set. */
+void plat_probe_dcb(struct plat_tree *tree, const char *dev);
+void plat_probe_boot(struct plat_tree *tree);
+
 /* nccl/...: processes that have loaded NCCL. */
 void plat_probe_nccl(struct plat_tree *tree);
 

@@ -138,6 +138,7 @@ struct spw_plat_nic {
 	bool is_software;   /* the software ConnectX: no link or PCIe promises anything */
 	char firmware[32];  /* "28.45.1020"; "" unknown */
 	char irq_cpus[128]; /* list of the cores that serve its interrupts; "" unknown */
+	int32_t pfc;        /* priorities with flow control, a bit each; -1 unknown */
 	char ipv4[64];      /* addresses with their prefix, "10.0.0.1/24 ..."; "" none or unknown */
 	bool ipv4_known;
 	bool default_route;
@@ -311,6 +312,9 @@ struct spw_plat {
 	uint32_t uid;
 	int32_t nccl_gid, ucx_gid; /* NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX; -1 not set */
 	char set_name[256];        /* names that netplan files set, separated by spaces */
+	char boot_mtu[256];        /* "9000 1500", of all files that are read at boot */
+	bool boot_known;           /* all of them could be read */
+	bool boot_pfc;             /* one of them names flow control of priorities */
 	struct spw_plat_nccl nccl[SPW_PLAT_NCCL_MAX]; /* by process id; texts are the tree's */
 	uint32_t nccl_cnt;
 	uint32_t sample_ms; /* between the two readings of counters; 0: one only */

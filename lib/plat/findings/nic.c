@@ -206,6 +206,23 @@ static void nic_firmware_judge(struct spw_plat *plat, const struct spw_plat_nic 
 		plat_find(plat, NIC_FIRMWARE_MIXED, a->rdma, a->firmware, b->rdma, b->firmware);
 }
 
+/* An MTU that DHCP gave is in no file either: hence a note. */
+static void nic_boot_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+{
+	char text[32], wanted[16], list[sizeof(plat->boot_mtu) + 2];
+
+	if (!plat->boot_known || !nic->rdma[0] || nic->is_software)
+		return;
+	snprintf(text, sizeof(text), "MTU %u", nic->mtu);
+	snprintf(wanted, sizeof(wanted), " %u ", nic->mtu);
+	snprintf(list, sizeof(list), " %s ", plat->boot_mtu);
+	if (nic->mtu > 1500 && !strstr(list, wanted))
+		plat_find(plat, ROCE_VOLATILE, nic_name(nic), text);
+	snprintf(text, sizeof(text), "PFC 0x%02x", (unsigned int)nic->pfc);
+	if (nic->pfc > 0 && !plat->boot_pfc)
+		plat_find(plat, ROCE_VOLATILE, nic_name(nic), text);
+}
+
 /* A half whose MTU differs from its twin's gets one finding about that, not a second one about its
  * own. Of NICs with other firmware each is compared with the next that differs. */
 void plat_nics_judge(struct spw_plat *plat)
@@ -220,6 +237,7 @@ void plat_nics_judge(struct spw_plat *plat)
 		nic_irqs_judge(plat, nic);
 		nic_link_judge(plat, nic);
 		nic_mode_judge(plat, nic);
+		nic_boot_judge(plat, nic);
 		if (!twin || twin->mtu == nic->mtu)
 			nic_mtu_judge(plat, nic);
 		if (twin)
@@ -283,7 +301,8 @@ static const struct {
 	{FIND_PORT_ERRORS_CODE,
 	 FIND_PORT_ERRORS_TEXT,
 	 {"rx_symbol_err_phy", "rx_crc_errors_phy", "link_down_events_phy", "packet_seq_err",
-	  "out_of_sequence", "local_ack_timeout_err", "rx_icrc_encapsulated"}},
+	  "out_of_sequence", "local_ack_timeout_err", "rx_icrc_encapsulated",
+	  "req_transport_retries_exceeded"}},
 };
 
 /* One finding per NIC and kind, with every counter of the kind that moved. */

@@ -102,6 +102,7 @@ COMPLAINTS = {
     "half a cable in use": ["nic-half-idle"],
     "speed or PCIe width below nominal": ["link-slow", "nic-pcie-narrow", "gpu-pcie-narrow", "measured-pcie"],
     "13 Gb/s state": ["measured-slow"],
+    "gone after a restart": ["roce-volatile"],
     "MTU not 9000": ["link-mtu"], "MTU unequal on the halves": ["nic-halves-differ"], "no RoCE v2 GID": ["gid-none"],
     "another index than NCCL and UCX would take": ["gid-variable", "gid-link-local"], "pause moving": ["port-pause"],
     "ECN moving": ["port-ecn"],
