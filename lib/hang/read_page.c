@@ -236,7 +236,7 @@ static void read_page_stages(const struct hang_page_view *v, const struct spw_ha
 		     {&row->posted, view->posted},       {&row->acked, view->acked},
 		     {&row->receiving, view->receiving}, {&row->received, view->received},
 		     {&row->flushing, view->flushing}};
-	const bool fresh = c->begun == view->taken_begun && c->ended == view->taken_ended;
+	const bool fresh = spw_hang_conn_is_fresh(c);
 
 	if (!fresh && c->begun != c->ended)
 		return;
