@@ -12,8 +12,8 @@
  *   --stats-period a line of rates
  *
  * A run ends by a signal, --seconds, --frames, every pipe ended, or a fault (a device gone, an
- * executor that cannot go on). A second signal shortens the wait for an executor that does not
- * finish.
+ * executor that cannot go on). After a second signal lcores are not waited for, which is no fault
+ * of theirs, and an executor only shortly.
  *
  * Before changing the stop: whatever does not return (an lcore, a handler) keeps its memory, ports
  * and executor; then app->hung is set and main ends by _exit without freeing anything.
@@ -233,9 +233,14 @@ static bool control_forced(const struct app *app)
 	return spw_thr_load_rlx(&app->signals) & APP_SIGNAL_AGAIN;
 }
 
-/* An lcore ends by itself unless a handler or a driver does not return. */
+/* An lcore ends by itself unless a handler or a driver does not return, or it had no time to. */
 static void control_name_hung(const struct app *app)
 {
+	if (control_forced(app)) {
+		spw_warn("a second signal: the lcores were not waited for, and their frames are "
+			 "not accounted for");
+		return;
+	}
 	for (uint32_t i = 0; i < app->launched_cnt; i++) {
 		const struct spw_topo_lane *lane = app->topo.lane[i];
 
@@ -277,7 +282,8 @@ static int control_stop(struct app *app, int status)
 	app->stop_tsc = spw_tsc_now();
 	if (app->hung) {
 		control_name_hung(app);
-		return APP_FAULT;
+		app->interrupted = control_forced(app);
+		return app->interrupted ? status : APP_FAULT;
 	}
 	spw_topo_stop(&app->topo, control_forced(app) ? EXEC_FORCED_MS : EXEC_STOP_MS, &end);
 	app->hung = end.exec_rc == -EBUSY;

@@ -63,7 +63,8 @@ static int spinwire_report(struct app *app, int status)
 	if (!view)
 		return app_complain(PROGRAM, spw_err(ENOMEM, "no memory for the summary"));
 	app_result_gather(app, view, &result);
-	if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
+	if (status == APP_GOOD && !app->hung &&
+	    (result.topo.sum.residual || result.topo.sum.leaked))
 		status = APP_BALANCE;
 	if (status == APP_GOOD && app->interrupted)
 		status = spinwire_interrupted(app, &result);

@@ -84,6 +84,20 @@ def test_endless():
         check("\nframes " in run.output() and "interrupted" not in run.output(), run.output())
 
 
+def test_twice():
+    """A second signal: it says that it did not wait, and blames neither handler nor port."""
+    with spwtest.Run(["--port", "null:size=64,rate=100k", "--executor", "inline", "--handler",
+                      os.environ["SPW_SLOW_HANDLER"]]) as run:
+        run.wait_ready()
+        run.signal(signal.SIGINT)
+        run.signal(signal.SIGTERM)
+        status, text = run.process.wait(60), run.output()
+        spwlab.forget_prefix(run.prefix)
+    check(status in (130, 143), f"status {status}\n{text}")
+    check("warning: a second signal: " in text and "spinwire: interrupted after " in text, text)
+    check("does not end" not in text and "\nframes " not in text, text)
+
+
 def test_early():
     early(spwtest.SPINWIRE)
 

@@ -259,6 +259,19 @@ def starts(config):
     assert not os.path.exists(f"/proc/{pid}"), "it still runs"
 
 
+def interrupted(config):
+    """Ctrl-C reaches the process group of the terminal: the spinwire that was started is ended by close() alone."""
+    try:
+        with spinwire.open(config, eal=LCORES) as stream:
+            stream.next(5).release()
+            os.kill(0, signal.SIGINT)
+            time.sleep(60)
+    except KeyboardInterrupt:
+        assert stream._child.process.returncode in (0, -signal.SIGTERM)  # pylint: disable=protected-access
+        return
+    raise AssertionError("no signal")
+
+
 def starts_in_vain(config):
     refused(lambda: spinwire.open(config), errno.ECHILD, "ended with status 1", config)
 

@@ -247,6 +247,13 @@ def test_real_starts():
         here.consume("starts", real_config(here, "camera.real.yaml"))
 
 
+def test_real_interrupted():
+    with place() as here:
+        text = here.consume("interrupted", real_config(here, "camera.real.yaml"))
+        check("second signal" not in text and "leaked" not in text, text)
+        equal(os.listdir(os.path.join(here.folder, "dpdk")), [], "left of spinwire")
+
+
 def test_real_no_orphan():
     with place() as here:
         killed(here, real_config(here, "stay.yaml"))

@@ -232,7 +232,8 @@ class Tensor:
 
 class _Child:
     """`spinwire --config FILE`, which ends with this process, however that ends. The kernel sends its signal when the
-    thread ends that started the child, so that is one which waits for it."""
+    thread ends that started the child, so that is one which waits for it. Ctrl-C is for this process: the child has a
+    session of its own, because a second signal after that of stop() would end it before its frames are back."""
 
     def __init__(self, config, eal):
         program = os.environ.get("SPINWIRE") or shutil.which("spinwire")
@@ -251,7 +252,8 @@ class _Child:
         tied = ["setpriv", "--pdeathsig", "TERM", "sh", "-c", 'test "$PPID" = "$0" && exec "$@"', str(os.getpid())]
         try:
             # pylint: disable-next=consider-using-with  (it outlives this function's callers)
-            self.process = subprocess.Popen([*tied, *self.command], stdin=subprocess.DEVNULL, stdout=2)
+            self.process = subprocess.Popen([*tied, *self.command], stdin=subprocess.DEVNULL, stdout=2,
+                                            start_new_session=True)
         except OSError as error:
             self.failed = Error(error.errno, f"{tied[0]}: {error.strerror}")
         self._started.set()
