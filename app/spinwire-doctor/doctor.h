@@ -70,6 +70,18 @@ int doctor_cores(const struct doctor_args *args);
  * Errors: -EINVAL and others of a core that cannot be used; -EIO; those of spw_tsc_calibrate. */
 int doctor_idle(const struct doctor_args *args);
 
+/* busy.c: threads of all processes that are visible here, with the CPU time they had; free thread.
+ */
+struct doctor_busy {
+	struct doctor_thread *thread;
+	size_t cnt;
+};
+void doctor_busy_read(struct doctor_busy *busy);
+/* Leaves in after what others than this process used since before, the busiest first. */
+void doctor_busy_since(const struct doctor_busy *before, struct doctor_busy *after);
+/* Prints the busiest of a core, at most three, as shares of seconds. Returns: how many. */
+uint32_t doctor_busy_print(const struct doctor_busy *busy, uint32_t core, double seconds);
+
 /* table.c: prints text from outside, which must not move the cursor. */
 void doctor_put(const char *text);
 /* Prints what was measured, and findings: notes only by their codes, but for full; or all facts. */

@@ -8,7 +8,7 @@
  *
  * main.c calls doctor_idle; tools/lib reads its JSON rows. All cores are probed at the same time,
  * as the lcores of a run would use them. Each thread writes its own probe only, and is joined
- * before anything is read.
+ * before anything is read. Who else had the cores meanwhile, busy.c finds.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,8 @@
 #include "hist/spw_hist.h"
 #include "time/spw_time.h"
 
-#define IDLE_GAP_NS 1000u /* shorter gaps are the loop itself */
+#define IDLE_GAP_NS    1000u /* shorter gaps are the loop itself */
+#define IDLE_TAKEN_LOW 5.0   /* %, below which a core's rivals need no name */
 
 /* One core's probe: its thread writes it, and main reads it after the join. */
 struct idle_probe {
@@ -36,6 +37,7 @@ struct idle_probe {
 	uint64_t ticks; /* how long to spin */
 	uint64_t took_tsc;
 	uint64_t switches; /* involuntary ones of this thread */
+	double taken;      /* by gaps, in %; set by idle_report */
 	struct spw_hist gap_tsc;
 };
 
@@ -119,24 +121,35 @@ static void idle_limit(json_t *rows, const struct idle_probe *p, const struct sp
 }
 
 /* Adds one core to the JSON rows, and prints its line of the table if asked for. */
-static void idle_report(json_t *rows, const struct idle_probe *p, const struct spw_tsc *tsc,
-			bool table)
+static void idle_report(json_t *rows, struct idle_probe *p, const struct spw_tsc *tsc, bool table)
 {
 	double seconds = (double)spw_tsc_to_ns(tsc, p->took_tsc) * 1e-9, sum;
-	double longest_us = (double)spw_tsc_to_ns(tsc, p->gap_tsc.max_value) * 1e-3, cnt, taken;
+	double longest_us = (double)spw_tsc_to_ns(tsc, p->gap_tsc.max_value) * 1e-3, cnt;
 
 	for (uint64_t ten = 100; ten <= 100000000; ten *= 10)
 		for (uint64_t step = 1; step <= 5; step += step == 1 ? 1 : 3) /* 1, 2, 5 */
 			idle_limit(rows, p, tsc, ten * step);
 	cnt = (double)idle_longer(&p->gap_tsc, spw_tsc_from_ns(tsc, IDLE_GAP_NS), &sum);
-	taken = 100 * sum / (double)p->took_tsc;
+	p->taken = 100 * sum / (double)p->took_tsc;
 	idle_row(rows, p->core, "longest gap", "us", longest_us);
-	idle_row(rows, p->core, "taken by gaps over 1 us", "%", taken);
+	idle_row(rows, p->core, "taken by gaps over 1 us", "%", p->taken);
 	idle_row(rows, p->core, "involuntary switches", "1/s", (double)p->switches / seconds);
 	idle_row(rows, p->core, "probed", "s", seconds);
 	if (table)
-		printf("%6u %16.1f %16.4f %16.1f %16.1f\n", p->core, longest_us, taken,
+		printf("%6u %16.1f %16.4f %16.1f %16.1f\n", p->core, longest_us, p->taken,
 		       cnt / seconds, (double)p->switches / seconds);
+}
+
+/* The kernel's own work and a hypervisor's have no process. */
+static void idle_rivals(const struct idle_probe *p, const struct spw_tsc *tsc,
+			const struct doctor_busy *busy)
+{
+	double seconds = (double)spw_tsc_to_ns(tsc, p->took_tsc) * 1e-9;
+
+	if (p->taken >= IDLE_TAKEN_LOW && !doctor_busy_print(busy, p->core, seconds))
+		printf("core %u: no process that is visible here had it: interrupts, the "
+		       "hypervisor, or a process outside this container\n",
+		       p->core);
 }
 
 /* Runs every probe at once. */
@@ -164,8 +177,8 @@ static int idle_run(struct idle_probe *probe, uint32_t cnt)
 }
 
 /* Rows are always made, since the table is printed while they are. */
-static int idle_show(const struct doctor_args *args, const struct idle_probe *probe,
-		     const struct spw_tsc *tsc)
+static int idle_show(const struct doctor_args *args, struct idle_probe *probe,
+		     const struct spw_tsc *tsc, const struct doctor_busy *busy)
 {
 	bool table = !doctor_is_quiet(args);
 	json_t *rows = json_array();
@@ -176,6 +189,8 @@ static int idle_show(const struct doctor_args *args, const struct idle_probe *pr
 		       "gaps > 1 us, /s", "preempted, /s");
 	for (uint32_t i = 0; i < args->idle_cnt; i++)
 		idle_report(rows, &probe[i], tsc, table);
+	for (uint32_t i = 0; table && i < args->idle_cnt; i++)
+		idle_rivals(&probe[i], tsc, busy);
 	if (args->json)
 		rc = app_json_write("--json",
 				    json_pack("{s:s,s:s,s:O}", "schema", "spinwire.idle/1",
@@ -190,6 +205,7 @@ static int idle_show(const struct doctor_args *args, const struct idle_probe *pr
 /* Histograms are aligned to cache lines, so the probes are too. */
 int doctor_idle(const struct doctor_args *args)
 {
+	struct doctor_busy before, after;
 	struct idle_probe *probe;
 	struct spw_tsc tsc;
 	int rc = app_file_take("--json", args->json);
@@ -211,10 +227,15 @@ int doctor_idle(const struct doctor_args *args)
 	 */
 	app_life_phase(args->idle_ns, "watching %u core%s", args->idle_cnt,
 		       args->idle_cnt == 1 ? "" : "s");
+	doctor_busy_read(&before);
 	rc = idle_run(probe, args->idle_cnt);
+	doctor_busy_read(&after);
 	app_life_phase(0, "%s", "");
+	doctor_busy_since(&before, &after);
 	if (rc == 0)
-		rc = idle_show(args, probe, &tsc);
+		rc = idle_show(args, probe, &tsc, &after);
+	free(before.thread);
+	free(after.thread);
 	free(probe);
 	return rc;
 }

@@ -30,6 +30,21 @@ def rows_of(path):
     return {(row["case"], row["metric"]): row["median"] for row in got["rows"]}
 
 
+def test_rival():
+    """A process that spins on the probed core is named."""
+    if not DOCTOR:
+        raise Skip("spinwire-doctor is not built: it needs rdma-core")
+    core = spwlab.cores()[0]
+    rival = spwlab.spawn(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"])
+    try:
+        text = subprocess.run([DOCTOR, "idle", "--cores", str(core), "--seconds", "1"], check=True,
+                              capture_output=True, text=True).stdout
+    finally:
+        rival.kill()
+        rival.wait()
+    check(re.search(rf"^core {core}: sh \(PID {rival.pid}\) had \d+ %$", text, re.M), text)
+
+
 def test_hiccup():
     """A probe that is stopped for 0.3 s sees a gap of at least that, once; counts never grow with the length of the
     gap."""

@@ -8,8 +8,8 @@ import spwlab
 from spwreport import data, objects, svg, where
 
 BUSY_PERCENT = 5  # of a core that only spins
-CORES = ("a core of its own: isolate it (isolcpus, nohz_full), or stop what else runs there. spinwire-doctor names "
-         "what is in the way")
+CORES = ("a core of its own: isolate it (isolcpus, nohz_full), or stop what else runs there; spinwire-doctor "
+         "idle names it")
 SOURCE = "the sender, not spinwire: give spinwire-gen a core of its own, or send less"
 REMEDY = {
     "poll_gap": f"give spinwire's receive lcore {CORES}",
