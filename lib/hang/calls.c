@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What ranks called: NCCL's profiler calls on the live page, and PyTorch's flight recorder. For
+ * rules.c. Counts are of what was enqueued; a captured graph's collectives are counted once, so a
+ * rank is behind only if its count is smaller than another's, and nothing follows from equal ones.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "hang/rules.h"
+
+#define LAST (SPW_HANG_SNAP_CNT - 1)
+
+/* The communicator row of another rank with the same hash. */
+static const struct spw_hang_comm_row *comm_of(const struct hang_graph *g, uint32_t rank,
+					       const char *comm)
+{
+	const struct spw_hang_snap *snap = hang_snap(g, rank, LAST);
+
+	for (uint32_t i = 0; i < snap->comm_cnt; i++)
+		if (hang_is(snap->comm[i].pid, g->rank[rank].pid) == HANG_YES &&
+		    !strcmp(snap->comm[i].comm, comm))
+			return &snap->comm[i];
+	return NULL;
+}
+
+static enum hang_tri op_differs(const struct spw_hang_comm_row *a,
+				const struct spw_hang_comm_row *b)
+{
+	enum hang_tri differs;
+
+	if (!a->function[0] || !b->function[0] || !a->datatype[0] || !b->datatype[0])
+		return HANG_UNKNOWN;
+	differs = hang_or(hang_changed(a->sequence, b->sequence), hang_changed(a->count, b->count));
+	return strcmp(a->function, b->function) || strcmp(a->datatype, b->datatype) ? HANG_YES
+										    : differs;
+}
+
+static void ops_show(const struct hang_sink *sink, const struct spw_hang_comm_row *a,
+		     const struct spw_hang_comm_row *b, long other)
+{
+	snprintf(
+		sink->evidence, sink->room,
+		"collective %ld of communicator %s is %s of %ld %s on rank %ld and %s of %ld %s on "
+		"rank %ld",
+		(long)a->colls.value, a->comm, a->function, (long)a->count.value, a->datatype,
+		(long)sink->g->rank[sink->rank].rank, b->function, (long)b->count.value,
+		b->datatype, other);
+}
+
+static void behind_show(const struct hang_sink *sink, const struct spw_hang_comm_row *a,
+			const struct spw_hang_comm_row *b, long other)
+{
+	snprintf(sink->evidence, sink->room,
+		 "it has enqueued %ld collectives of communicator %s, rank %ld %ld (the last: %s "
+		 "%ld)",
+		 (long)a->colls.value, a->comm, other, (long)b->colls.value,
+		 b->function[0] ? b->function : "?",
+		 b->sequence.known ? (long)b->sequence.value : -1L);
+}
+
+/* Compares each communicator of the rank with those of the other ranks. */
+static enum hang_tri comms_ask(const struct hang_sink *sink, bool behind)
+{
+	const struct hang_graph *g = sink->g;
+	const struct spw_hang_snap *snap = hang_snap(g, sink->rank, LAST);
+	const struct spw_hang_proc_row *proc = g->rank[sink->rank].row[LAST];
+	enum hang_tri any = hang_is(proc->profiler, 1) == HANG_YES ? HANG_NO : HANG_UNKNOWN;
+
+	for (uint32_t i = 0; i < snap->comm_cnt; i++) {
+		const struct spw_hang_comm_row *own = &snap->comm[i], *other;
+
+		if (hang_is(own->pid, g->rank[sink->rank].pid) != HANG_YES)
+			continue;
+		for (uint32_t r = 0; r < g->rank_cnt; r++) {
+			const enum hang_tri alike = !own->colls.known ? HANG_UNKNOWN : HANG_YES;
+			enum hang_tri holds;
+
+			other = r == sink->rank ? NULL : comm_of(g, r, own->comm);
+			if (!other)
+				continue;
+			if (!other->colls.known || alike == HANG_UNKNOWN)
+				holds = HANG_UNKNOWN;
+			else if (behind)
+				holds = own->colls.value < other->colls.value ? HANG_YES : HANG_NO;
+			else
+				holds = own->colls.value == other->colls.value
+						? op_differs(own, other)
+						: HANG_NO;
+			if (holds == HANG_YES) {
+				(behind ? behind_show : ops_show)(sink, own, other,
+								  (long)g->rank[r].rank);
+				return HANG_YES;
+			}
+			any = hang_or(any, holds);
+		}
+	}
+	return any;
+}
+
+/* Whether NCCL makes no profiler calls on any rank, so that there is nothing to compare. */
+static bool profiler_is_absent(const struct hang_graph *g)
+{
+	for (uint32_t i = 0; i < g->rank_cnt; i++)
+		if (g->rank[i].paged && g->rank[i].row[LAST] &&
+		    hang_is(g->rank[i].row[LAST]->profiler, 0) != HANG_YES)
+			return false;
+	return true;
+}
+
+enum hang_tri hang_test_diverged(const struct hang_sink *sink)
+{
+	return profiler_is_absent(sink->g) ? HANG_NO : comms_ask(sink, false);
+}
+
+enum hang_tri hang_test_absent(const struct hang_sink *sink)
+{
+	if (!profiler_is_absent(sink->g))
+		return comms_ask(sink, true);
+	snprintf(sink->evidence, sink->room,
+		 "it has nothing under way, no thread of it is stuck, and no GPU");
+	return hang_is(sink->g->rank[sink->rank].row[LAST]->cuda, 0) == HANG_YES ? HANG_YES
+										 : HANG_UNKNOWN;
+}
+
+/* ---- PyTorch's flight recorder ---- */
+
+/* The newest collective of a group in which it is not complete. */
+static enum hang_tri recorder_differs(const struct hang_sink *sink, const struct spw_hang_op_row *a,
+				      const struct spw_hang_op_row *b)
+{
+	bool differ;
+
+	if (strcmp(a->group, b->group) || hang_changed(a->sequence, b->sequence) != HANG_NO ||
+	    hang_is(a->is_p2p, 0) != HANG_YES || hang_is(b->is_p2p, 0) != HANG_YES)
+		return HANG_NO;
+	if (!a->group[0] || !a->function[0] || !b->function[0])
+		return HANG_UNKNOWN;
+	differ = strcmp(a->function, b->function) ||
+		 (strstr(a->function, "all_reduce") && strcmp(a->sizes, b->sizes));
+	if (differ)
+		snprintf(
+			sink->evidence, sink->room,
+			"operation %ld of group %s is %s %s at %s, and %s %s at %s on another rank",
+			(long)a->sequence.value, a->group, a->function, a->sizes, a->site,
+			b->function, b->sizes, b->site);
+	return differ ? HANG_YES : HANG_NO;
+}
+
+enum hang_tri hang_test_recorder(const struct hang_sink *sink)
+{
+	const struct hang_graph *g = sink->g;
+	const struct spw_hang_snap *own = hang_snap(g, sink->rank, LAST);
+	enum hang_tri any = HANG_NO;
+
+	for (uint32_t r = 0; r < g->rank_cnt; r++) {
+		const struct spw_hang_snap *snap = hang_snap(g, r, LAST);
+
+		if (snap->why[SPW_HANG_SOURCE_recorder][0])
+			any = hang_or(any, HANG_UNKNOWN);
+		for (uint32_t i = 0; i < own->op_cnt && r != sink->rank; i++)
+			for (uint32_t j = 0; j < snap->op_cnt; j++)
+				if (hang_is(own->op[i].pid, g->rank[sink->rank].pid) == HANG_YES &&
+				    hang_is(snap->op[j].pid, g->rank[r].pid) == HANG_YES) {
+					const enum hang_tri differ =
+						recorder_differs(sink, &own->op[i], &snap->op[j]);
+
+					if (differ == HANG_YES)
+						return HANG_YES;
+					any = hang_or(any, differ);
+				}
+	}
+	return any;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Rows of a snapshot by their keys, for graph.c and rules.c. A row whose key is not known is no
+ * row.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "hang/graph.h"
+
+#define LAST (SPW_HANG_SNAP_CNT - 1)
+
+static bool num_is(struct spw_hang_num num, int64_t value)
+{
+	return num.known && num.value == value;
+}
+
+const struct spw_hang_snap *hang_snap(const struct hang_graph *g, uint32_t rank, uint32_t snap)
+{
+	return &g->c->host[g->rank[rank].host].snap[snap];
+}
+
+const struct spw_hang_thread_row *hang_thread_find(const struct spw_hang_snap *snap, int64_t pid,
+						   int64_t tid)
+{
+	for (uint32_t i = 0; i < snap->thread_cnt; i++)
+		if (num_is(snap->thread[i].pid, pid) && num_is(snap->thread[i].tid, tid))
+			return &snap->thread[i];
+	return NULL;
+}
+
+const struct spw_hang_conn_row *hang_conn_find(const struct spw_hang_snap *snap, int64_t pid,
+					       int64_t entry)
+{
+	for (uint32_t i = 0; i < snap->conn_cnt; i++)
+		if (num_is(snap->conn[i].pid, pid) && num_is(snap->conn[i].entry, entry))
+			return &snap->conn[i];
+	return NULL;
+}
+
+const struct spw_hang_rail_row *hang_rail_find(const struct spw_hang_snap *snap, int64_t pid,
+					       int64_t entry, int64_t rail)
+{
+	for (uint32_t i = 0; i < snap->rail_cnt; i++)
+		if (num_is(snap->rail[i].pid, pid) && num_is(snap->rail[i].entry, entry) &&
+		    num_is(snap->rail[i].rail, rail))
+			return &snap->rail[i];
+	return NULL;
+}
+
+const struct spw_hang_port_row *hang_port_find(const struct spw_hang_snap *snap, const char *device)
+{
+	for (uint32_t i = 0; i < snap->port_cnt && *device; i++)
+		if (!strcmp(snap->port[i].device, device))
+			return &snap->port[i];
+	return NULL;
+}
+
+/* Of several the busiest: it may be the one that holds NCCL's stream up. */
+const struct spw_hang_gpu_row *hang_gpu_find(const struct spw_hang_snap *snap, int64_t pid)
+{
+	const struct spw_hang_gpu_row *found = NULL;
+
+	for (uint32_t i = 0; i < snap->gpu_cnt; i++)
+		if (num_is(snap->gpu[i].pid, pid) &&
+		    (!found ||
+		     (snap->gpu[i].busy.known && snap->gpu[i].busy.value > found->busy.value)))
+			found = &snap->gpu[i];
+	return found;
+}
+
+/* By the connections that have requests under way; without one, the only thread that was found to
+ * make such calls. */
+static int64_t proxy_tid(const struct hang_graph *g, uint32_t rank)
+{
+	const struct spw_hang_snap *snap = hang_snap(g, rank, LAST);
+	int64_t tid = -1;
+
+	for (uint32_t i = 0; i < g->conn_cnt; i++)
+		if (g->conn[i].rank == rank && g->conn[i].open && g->conn[i].row[LAST] &&
+		    g->conn[i].row[LAST]->tid.known && g->conn[i].row[LAST]->tid.value > 0)
+			return g->conn[i].row[LAST]->tid.value;
+	for (uint32_t i = 0; i < snap->thread_cnt; i++) {
+		if (!num_is(snap->thread[i].pid, g->rank[rank].pid) ||
+		    !num_is(snap->thread[i].proxy, 1) || !snap->thread[i].tid.known)
+			continue;
+		if (tid >= 0)
+			return -1;
+		tid = snap->thread[i].tid.value;
+	}
+	return tid;
+}
+
+bool hang_proxy_find(const struct hang_graph *g, uint32_t rank,
+		     const struct spw_hang_thread_row *row_out[SPW_HANG_SNAP_CNT])
+{
+	const int64_t tid = proxy_tid(g, rank);
+
+	for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT; s++) {
+		row_out[s] = hang_thread_find(hang_snap(g, rank, s), g->rank[rank].pid, tid);
+		if (tid < 0 || !row_out[s])
+			return false;
+	}
+	return true;
+}
+
+int64_t hang_elapsed(const struct hang_graph *g, uint32_t rank)
+{
+	const int64_t from = hang_snap(g, rank, LAST - 1)->at_ns,
+		      to = hang_snap(g, rank, LAST)->at_ns;
+
+	return from > 0 && to > from ? to - from : 0;
+}
+
+int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
+{
+	char addr[72];
+	char *end;
+
+	snprintf(addr, sizeof(addr), "%s", peer[0] == '[' ? peer + 1 : peer);
+	addr[strcspn(addr, ", ")] = '\0';
+	end = strrchr(addr, ':');
+	if (end)
+		end[end > addr && end[-1] == ']' ? -1 : 0] = '\0';
+	for (uint32_t h = 0; h < g->c->host_cnt && end; h++) {
+		const struct spw_hang_snap *snap = &g->c->host[h].snap[LAST];
+
+		for (uint32_t i = 0; i < snap->addr_cnt; i++)
+			if (!strcmp(snap->addr[i].addr, addr))
+				return h;
+	}
+	return -1;
+}
+
+int64_t hang_rank_lost(const struct hang_graph *g)
+{
+	int64_t world = -1, lost = -1;
+
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		const struct spw_hang_proc_row *row = g->rank[i].row[LAST];
+		const struct spw_hang_comm_row *comm = g->rank[i].comm;
+		const struct spw_hang_num cnt = comm ? comm->rank_cnt : row->world;
+
+		if (g->rank[i].rank < 0 || !cnt.known || (world >= 0 && world != cnt.value))
+			return -1;
+		world = cnt.value;
+	}
+	for (int64_t r = 0; r < SPW_MIN(world, (int64_t)SPW_HANG_PROC_MAX); r++) {
+		bool found = false;
+
+		for (uint32_t i = 0; i < g->rank_cnt; i++)
+			found |= g->rank[i].rank == r;
+		if (!found && lost >= 0)
+			return -1;
+		lost = found ? lost : r;
+	}
+	return lost;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The graph of a case (graph.h draws it): its ranks, their connections with both ends joined, what
+ * moved between the snapshots, and for each connection with requests under way, whom it waits for.
+ * Connections are joined by `pair`, a hash that both ends have, so no rank number is needed.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hang/graph.h"
+
+#define LAST (SPW_HANG_SNAP_CNT - 1)
+
+void hang_graph_lacks(struct hang_graph *g, const char *fmt, ...)
+{
+	va_list args;
+
+	if (g->missing[0])
+		return;
+	va_start(args, fmt);
+	vsnprintf(g->missing, g->room, fmt, args);
+	va_end(args);
+}
+
+/* ---- ranks ---- */
+
+static const struct spw_hang_proc_row *proc_find(const struct spw_hang_snap *snap, int64_t pid)
+{
+	for (uint32_t i = 0; i < snap->proc_cnt; i++)
+		if (snap->proc[i].pid.known && snap->proc[i].pid.value == pid)
+			return &snap->proc[i];
+	return NULL;
+}
+
+/* The communicator that names most ranks: a rank number of a smaller one is of that only. */
+static const struct spw_hang_comm_row *comm_find(const struct spw_hang_snap *snap, int64_t pid)
+{
+	const struct spw_hang_comm_row *found = NULL;
+
+	for (uint32_t i = 0; i < snap->comm_cnt; i++)
+		if (snap->comm[i].pid.known && snap->comm[i].pid.value == pid &&
+		    (!found || snap->comm[i].rank_cnt.value > found->rank_cnt.value))
+			found = &snap->comm[i];
+	return found;
+}
+
+static void rank_add(struct hang_graph *g, uint32_t host, const struct spw_hang_proc_row *row)
+{
+	struct hang_rank *rank = &g->rank[g->rank_cnt];
+
+	if (!row->pid.known || g->rank_cnt == SPW_HANG_PROC_MAX) {
+		hang_graph_lacks(g, "%s has more processes with NCCL than are looked at",
+				 g->c->host[host].name);
+		return;
+	}
+	*rank = (struct hang_rank){
+		.host = host, .pid = row->pid.value, .rank = -1, .group = g->rank_cnt};
+	g->rank_cnt++;
+	for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT; s++) {
+		const struct spw_hang_snap *snap = &g->c->host[host].snap[s];
+		const struct spw_hang_comm_row *comm = comm_find(snap, rank->pid);
+
+		rank->row[s] = proc_find(snap, rank->pid);
+		rank->comm = comm ? comm : rank->comm;
+		rank->paged |= rank->row[s] && hang_is(rank->row[s]->page, 1) == HANG_YES;
+	}
+	if (rank->comm && rank->comm->rank.known && rank->comm->rank.value >= 0)
+		rank->rank = rank->comm->rank.value;
+	else if (row->rank.known && row->rank.value >= 0)
+		rank->rank = row->rank.value;
+}
+
+void hang_graph_ranks(struct hang_graph *g)
+{
+	for (uint32_t h = 0; h < g->c->host_cnt; h++) {
+		const struct spw_hang_host *host = &g->c->host[h];
+		const struct spw_hang_snap *snap = &host->snap[LAST];
+
+		if (host->silent[0] || !snap->taken)
+			hang_graph_lacks(g, "%s is silent (%s): who waits there is not known",
+					 host->name,
+					 host->silent[0] ? host->silent : "no third snapshot");
+		else if (snap->why[SPW_HANG_SOURCE_proc][0])
+			hang_graph_lacks(g, "%s: /proc was not read: %s", host->name,
+					 snap->why[SPW_HANG_SOURCE_proc]);
+		for (uint32_t i = 0; i < snap->proc_cnt && !host->silent[0]; i++)
+			rank_add(g, h, &snap->proc[i]);
+	}
+}
+
+/* ---- connections ---- */
+
+/* All that progress changes. */
+static enum hang_tri conn_moved(const struct spw_hang_snap *a, const struct spw_hang_snap *b,
+				const struct spw_hang_conn_row *was,
+				const struct spw_hang_conn_row *is)
+{
+	enum hang_tri moved;
+
+	if (!was || !is)
+		return HANG_UNKNOWN;
+	moved = hang_or(hang_changed(was->begun, is->begun), hang_changed(was->ended, is->ended));
+	for (uint32_t i = 0; i < b->rail_cnt; i++) {
+		const struct spw_hang_rail_row *rail = &b->rail[i], *before;
+
+		if (hang_changed(rail->pid, is->pid) != HANG_NO ||
+		    hang_changed(rail->entry, is->entry) != HANG_NO)
+			continue;
+		before = hang_rail_find(a, is->pid.value, is->entry.value, rail->rail.value);
+		if (before)
+			moved = hang_or(moved,
+					hang_changed(before->acked_bytes, rail->acked_bytes));
+	}
+	return moved;
+}
+
+static void conn_add(struct hang_graph *g, uint32_t rank, const struct spw_hang_conn_row *row)
+{
+	struct hang_conn *conn = &g->conn[g->conn_cnt];
+
+	if (!row->entry.known || !row->begun.known || !row->ended.known || !row->is_send.known ||
+	    !row->calls.known || !row->state[0] || g->conn_cnt == HANG_CONN_MAX) {
+		hang_graph_lacks(g, "not every connection of pid %ld on %s could be read",
+				 (long)g->rank[rank].pid, g->c->host[g->rank[rank].host].name);
+		return;
+	}
+	*conn = (struct hang_conn){.rank = rank, .peer = HANG_NONE, .sender = HANG_NONE};
+	g->conn_cnt++;
+	for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT; s++)
+		conn->row[s] =
+			hang_conn_find(hang_snap(g, rank, s), g->rank[rank].pid, row->entry.value);
+	conn->open = row->begun.value - row->ended.value;
+	conn->begun = conn_moved(hang_snap(g, rank, 0), hang_snap(g, rank, 1), conn->row[0],
+				 conn->row[1]);
+	conn->moved = conn_moved(hang_snap(g, rank, 1), hang_snap(g, rank, LAST), conn->row[1],
+				 conn->row[LAST]);
+}
+
+/* The row that says most of a connection: the last one. */
+static const struct spw_hang_conn_row *conn_row(const struct hang_conn *conn)
+{
+	return conn->row[LAST] ? conn->row[LAST] : conn->row[1] ? conn->row[1] : conn->row[0];
+}
+
+static void conn_join(struct hang_graph *g, uint32_t a, uint32_t b)
+{
+	const struct spw_hang_conn_row *x = conn_row(&g->conn[a]), *y = conn_row(&g->conn[b]);
+	const uint32_t from = g->rank[g->conn[a].rank].group, to = g->rank[g->conn[b].rank].group;
+
+	if (!x->pair[0] || strcmp(x->pair, y->pair) || x->is_send.value == y->is_send.value)
+		return;
+	if (g->conn[a].peer != HANG_NONE || g->conn[b].peer != HANG_NONE)
+		hang_graph_lacks(g, "two connections say that they are the same one");
+	g->conn[a].peer = b;
+	g->conn[b].peer = a;
+	for (uint32_t i = 0; i < g->rank_cnt; i++)
+		if (g->rank[i].group == SPW_MAX(from, to))
+			g->rank[i].group = SPW_MIN(from, to);
+}
+
+/* Of a process that has ended, the newest snapshot that still has its connections. */
+static void rank_conns_add(struct hang_graph *g, uint32_t rank)
+{
+	const uint32_t first = g->conn_cnt;
+
+	for (uint32_t s = SPW_HANG_SNAP_CNT; s-- > 0 && g->conn_cnt == first;) {
+		const struct spw_hang_snap *snap = hang_snap(g, rank, s);
+		const bool gone = g->rank[rank].row[LAST] &&
+				  hang_is(g->rank[rank].row[LAST]->gone, 1) == HANG_YES;
+
+		if (s < LAST && !gone)
+			break;
+		for (uint32_t i = 0; i < snap->conn_cnt; i++)
+			if (snap->conn[i].pid.known && snap->conn[i].pid.value == g->rank[rank].pid)
+				conn_add(g, rank, &snap->conn[i]);
+	}
+}
+
+void hang_graph_conns(struct hang_graph *g)
+{
+	for (uint32_t i = 0; i < g->rank_cnt; i++)
+		if (g->rank[i].paged)
+			rank_conns_add(g, i);
+	for (uint32_t a = 0; a < g->conn_cnt; a++)
+		for (uint32_t b = 0; b < a; b++)
+			conn_join(g, a, b);
+	for (uint32_t i = 0; i < g->conn_cnt; i++)
+		for (uint32_t r = 0; r < g->rank_cnt && g->conn[i].moved == HANG_YES; r++)
+			if (g->rank[r].group == g->rank[g->conn[i].rank].group)
+				g->rank[r].moves = true;
+}
+
+/* ---- who waits for whom ---- */
+
+static bool count_is(struct spw_hang_num num)
+{
+	return num.known && num.value > 0;
+}
+
+/* A send: whom it waits for follows from its stage, and from what the other end has open. */
+static enum hang_edge send_edge(const struct spw_hang_conn_row *row, const struct hang_conn *peer)
+{
+	if (count_is(row->granted) || count_is(row->posted))
+		return HANG_EDGE_NET;
+	if (!count_is(row->waiting))
+		return HANG_EDGE_NONE;
+	if (!peer)
+		return HANG_EDGE_OUT;
+	return peer->open && count_is(conn_row(peer)->receiving) ? HANG_EDGE_NET : HANG_EDGE_RANK;
+}
+
+static enum hang_edge receive_edge(const struct spw_hang_conn_row *row,
+				   const struct hang_conn *peer)
+{
+	if (!count_is(row->receiving))
+		return HANG_EDGE_NONE;
+	if (!peer)
+		return HANG_EDGE_OUT;
+	return peer->open ? HANG_EDGE_NET : HANG_EDGE_RANK;
+}
+
+/* The stages of a view must be known, and cover its requests, before anything follows from it. */
+static bool conn_is_read(const struct hang_conn *conn)
+{
+	const struct spw_hang_conn_row *row = conn_row(conn);
+
+	return row->waiting.known && row->granted.known && row->posted.known && row->acked.known &&
+	       row->receiving.known && row->received.known && row->flushing.known;
+}
+
+static void conn_edge(struct hang_graph *g, uint32_t i)
+{
+	struct hang_conn *conn = &g->conn[i];
+	const struct hang_conn *peer = conn->peer == HANG_NONE ? NULL : &g->conn[conn->peer];
+	const struct spw_hang_conn_row *row = conn_row(conn);
+	struct hang_rank *rank = &g->rank[conn->rank];
+
+	if (rank->moves || rank->down == HANG_YES || (!conn->open && strcmp(row->state, "failed")))
+		return;
+	rank->open = true;
+	if (conn->begun == HANG_YES)
+		hang_graph_lacks(g, "rank %ld stood still only after the first snapshot: ask again",
+				 (long)rank->rank);
+	if (!conn_is_read(conn) || conn->moved == HANG_UNKNOWN || conn->begun == HANG_UNKNOWN) {
+		hang_graph_lacks(g, "the live page of pid %ld on %s could not be read each time",
+				 (long)rank->pid, g->c->host[rank->host].name);
+		return;
+	}
+	if (!strcmp(row->state, "failed"))
+		conn->edge = peer ? HANG_EDGE_NET : HANG_EDGE_OUT;
+	else
+		conn->edge = row->is_send.value ? send_edge(row, peer) : receive_edge(row, peer);
+	conn->sender = row->is_send.value ? i : conn->peer;
+}
+
+/* Whether NCCL has asked for any of a rank's open requests between the last two snapshots. */
+static enum hang_tri rank_calls(const struct hang_graph *g, uint32_t rank)
+{
+	enum hang_tri called = HANG_NO;
+
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct hang_conn *conn = &g->conn[i];
+
+		if (conn->rank == rank && conn->open)
+			called = hang_or(called, !conn->row[1] || !conn->row[LAST]
+							 ? HANG_UNKNOWN
+							 : hang_changed(conn->row[1]->calls,
+									conn->row[LAST]->calls));
+	}
+	return called;
+}
+
+/* A ring's rank begins with a send and then sends what it has received: one that has sent less than
+ * it has received has all that it needs. Of other algorithms nothing follows. */
+static bool rank_owes(const struct hang_graph *g, uint32_t rank)
+{
+	const struct hang_rank *r = &g->rank[rank];
+	int64_t sent = 0, received = 0, open = 0;
+
+	if (!r->comm || strcasecmp(r->comm->algorithm, "RING"))
+		return false;
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct spw_hang_conn_row *row = conn_row(&g->conn[i]);
+
+		if (g->conn[i].rank != rank)
+			continue;
+		if (row->is_send.value) {
+			sent += row->begun.value;
+			open += g->conn[i].open;
+		} else {
+			received += row->ended.value;
+		}
+	}
+	return open == 0 && sent <= received;
+}
+
+/* A rank that cannot run or does not call takes all on itself: what its page says of the network
+ * is as old as its last call, and its peers wait for it, whatever they wait for. */
+static void edge_settle(struct hang_graph *g, struct hang_conn *conn)
+{
+	const struct hang_rank *peer = conn->peer == HANG_NONE ? NULL
+							       : &g->rank[g->conn[conn->peer].rank];
+	const struct hang_rank *rank = &g->rank[conn->rank];
+
+	if (rank->down == HANG_YES || rank->idle_calls == HANG_YES)
+		conn->edge = HANG_EDGE_NONE;
+	else if (conn->edge == HANG_EDGE_NET && peer &&
+		 (peer->down == HANG_YES || peer->idle_calls == HANG_YES))
+		conn->edge = HANG_EDGE_RANK;
+	else if (conn->edge == HANG_EDGE_RANK && rank->owes && !conn_row(conn)->is_send.value)
+		conn->edge = HANG_EDGE_NONE;
+}
+
+void hang_graph_edges(struct hang_graph *g)
+{
+	for (uint32_t i = 0; i < g->conn_cnt; i++)
+		conn_edge(g, i);
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		const enum hang_tri called = g->rank[i].open ? rank_calls(g, i) : HANG_YES;
+
+		g->rank[i].idle_calls = called == HANG_NO    ? HANG_YES
+					: called == HANG_YES ? HANG_NO
+							     : HANG_UNKNOWN;
+		g->rank[i].owes = g->rank[i].open && rank_owes(g, i);
+	}
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		struct hang_conn *conn = &g->conn[i];
+
+		edge_settle(g, conn);
+		if (conn->edge == HANG_EDGE_RANK)
+			g->rank[g->conn[conn->peer].rank].wanted = true;
+		if (conn->edge != HANG_EDGE_NONE)
+			g->rank[conn->rank].held = true;
+	}
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The judge: builds the graph of a case, finds its sinks, asks the rules about each, and weighs
+ * what they say.
+ *
+ *   any sink not explained, two of unlike layers, or anything missing    unknown
+ *   every sink explained, all of one layer                               culprit
+ *   nothing stands still                                                 moves
+ *
+ * A job without pages has no graph: rules are asked of all its ranks, one order after the other,
+ * and each order must be decided for all ranks before the next one is asked.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_text.h"
+#include "hang/graph.h"
+
+#define LAST       (SPW_HANG_SNAP_CNT - 1)
+#define START_NS   10000000000ll /* a connection that takes longer is not being made */
+#define BARE_ORDER 6u
+
+struct judge {
+	struct hang_graph g;
+	struct spw_hang_answer *answer;
+	uint32_t sink_cnt; /* also those that have no room in the answer */
+	bool unexplained;  /* of one of them the rule is not known */
+	bool unlike;       /* two of them are of unlike layers */
+};
+
+/* ---- verdicts ---- */
+
+static void rank_name(const struct hang_graph *g, uint32_t rank, char *out, size_t room)
+{
+	const struct hang_rank *r = &g->rank[rank];
+
+	if (r->rank >= 0)
+		snprintf(out, room, "rank %ld", (long)r->rank);
+	else
+		snprintf(out, room, "pid %ld on %s", (long)r->pid, g->c->host[r->host].name);
+}
+
+/* The youngest progress of a rank, or of those that wait for it. */
+static struct spw_hang_num rank_since(const struct hang_graph *g, uint32_t rank, bool waiters)
+{
+	struct spw_hang_num since = {0};
+
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct hang_conn *conn = &g->conn[i];
+		const bool counts = waiters ? conn->edge == HANG_EDGE_RANK &&
+						      g->conn[conn->peer].rank == rank
+					    : conn->rank == rank;
+
+		if (counts && conn->row[LAST] && conn->row[LAST]->moved_ns.known &&
+		    (!since.known || conn->row[LAST]->moved_ns.value < since.value))
+			since = conn->row[LAST]->moved_ns;
+	}
+	return since;
+}
+
+static struct spw_hang_verdict *verdict_add(struct judge *j, uint32_t rank)
+{
+	struct hang_graph *g = &j->g;
+	const struct hang_rank *r = &g->rank[rank];
+	struct spw_hang_verdict *v;
+	const uint32_t at = SPW_MIN(j->answer->verdict_cnt, SPW_HANG_VERDICT_MAX - 1);
+
+	j->sink_cnt++;
+	v = &j->answer->verdict[at];
+	j->answer->verdict_cnt = at + 1;
+	*v = (struct spw_hang_verdict){.rule = "",
+				       .pid = r->pid,
+				       .rank = r->rank,
+				       .sure = "",
+				       .todo = "",
+				       .since = rank_since(g, rank, true)};
+	if (!v->since.known)
+		v->since = rank_since(g, rank, false);
+	spw_text_show(g->c->host[r->host].name, v->host, sizeof(v->host));
+	spw_text_show(r->row[LAST] ? r->row[LAST]->name : "", v->program, sizeof(v->program));
+	return v;
+}
+
+/* Two verdicts on the two ends of one thing are one. */
+static bool verdict_is_there(const struct judge *j, uint32_t rank, uint32_t rule)
+{
+	for (uint32_t i = 0; i < j->answer->verdict_cnt; i++) {
+		const struct spw_hang_verdict *v = &j->answer->verdict[i];
+
+		if (v->explained && !strcmp(v->rule, hang_rule[rule].name) &&
+		    ((hang_rule[rule].sinks & HANG_NOBODY) ||
+		     (v->pid == j->g.rank[rank].pid &&
+		      !strcmp(v->host, j->g.c->host[j->g.rank[rank].host].name))))
+			return true;
+	}
+	return false;
+}
+
+static void verdict_explain(struct judge *j, struct spw_hang_verdict *v, uint32_t at,
+			    const char *evidence)
+{
+	const struct hang_rule *rule = &hang_rule[at];
+
+	v->rule = rule->name;
+	v->layer = rule->layer;
+	v->explained = true;
+	v->sure = rule->sure;
+	v->todo = rule->todo;
+	spw_text_show(rule->what, v->what, sizeof(v->what));
+	spw_text_show(evidence, v->evidence, sizeof(v->evidence));
+	if (rule->sinks & HANG_NOBODY) {
+		v->rank = v->pid = -1;
+		v->host[0] = v->program[0] = '\0';
+	}
+	if (j->answer->verdict[0].explained && j->answer->verdict[0].layer != v->layer)
+		j->unlike = true;
+}
+
+/* Asks about one sink. Returns: whether a rule holds. */
+static bool sink_judge(struct judge *j, uint32_t kind, uint32_t rank, uint32_t conn)
+{
+	char evidence[320] = "", name[96];
+	const struct hang_sink sink = {.g = &j->g,
+				       .rank = rank,
+				       .conn = conn,
+				       .evidence = evidence,
+				       .room = sizeof(evidence)};
+	uint32_t at = 0;
+	const enum hang_tri holds = hang_rules_ask(&sink, kind, 0, &at);
+	struct spw_hang_verdict *v;
+
+	if (holds == HANG_YES && verdict_is_there(j, rank, at))
+		return true;
+	rank_name(&j->g, rank, name, sizeof(name));
+	if (holds == HANG_UNKNOWN)
+		hang_graph_lacks(&j->g, "%s holds the others up; why, would show: %s", name,
+				 hang_rule[at].needs);
+	else if (holds == HANG_NO)
+		hang_graph_lacks(&j->g, "%s holds the others up, and no rule fits: eu-stack -p %ld",
+				 name, (long)j->g.rank[rank].pid);
+	v = verdict_add(j, rank);
+	if (holds == HANG_YES)
+		verdict_explain(j, v, at, evidence);
+	else
+		j->unexplained = true;
+	return holds == HANG_YES;
+}
+
+/* ---- jobs with pages ---- */
+
+/* Whether the process of each rank can run, before anything else is asked. */
+static void judge_down(struct judge *j)
+{
+	struct hang_graph *g = &j->g;
+
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		char evidence[320];
+		const struct hang_sink sink = {.g = g,
+					       .rank = i,
+					       .conn = HANG_NONE,
+					       .evidence = evidence,
+					       .room = sizeof(evidence)};
+		uint32_t at;
+
+		if (!g->rank[i].paged)
+			continue;
+		g->rank[i].down = hang_rules_ask(&sink, HANG_SINK_DOWN, 0, &at);
+		if (g->rank[i].down == HANG_UNKNOWN)
+			hang_graph_lacks(g, "whether pid %ld on %s can run would show: %s",
+					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name,
+					 hang_rule[at].needs);
+	}
+}
+
+/* The other end was not found. If its host was asked, and every process with NCCL there is another
+ * rank, then it has ended. */
+static void judge_lost(struct judge *j, uint32_t conn)
+{
+	struct hang_graph *g = &j->g;
+	const struct spw_hang_conn_row *row = g->conn[conn].row[LAST];
+	const int64_t host = row ? hang_peer_host(g, row->peer) : -1, lost = hang_rank_lost(g);
+	struct spw_hang_verdict *v;
+
+	if (host < 0 || lost < 0) {
+		hang_graph_lacks(g,
+				 "the other end of a connection was not found, at %s: "
+				 "--hosts with its host, as its user",
+				 row && row->peer[0] ? row->peer : "an unknown address");
+		return;
+	}
+	for (uint32_t i = 0; i < j->answer->verdict_cnt; i++)
+		if (j->answer->verdict[i].pid == -1 && j->answer->verdict[i].rank == lost)
+			return;
+	v = verdict_add(j, g->conn[conn].rank);
+	verdict_explain(j, v, 0, "");
+	v->pid = -1;
+	v->rank = lost;
+	v->program[0] = '\0';
+	spw_text_show(g->c->host[host].name, v->host, sizeof(v->host));
+	snprintf(v->evidence, sizeof(v->evidence),
+		 "rank %ld waits for %.72s, and no process there is rank %ld",
+		 (long)g->rank[g->conn[conn].rank].rank, row->peer, (long)lost);
+}
+
+/* What holds the ranks up that stand still. */
+static void judge_sinks(struct judge *j)
+{
+	struct hang_graph *g = &j->g;
+
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		const struct hang_rank *r = &g->rank[i];
+
+		if (!r->paged || r->moves)
+			continue;
+		if (r->idle_calls == HANG_UNKNOWN)
+			hang_graph_lacks(g, "the calls of pid %ld on %s could not be read",
+					 (long)r->pid, g->c->host[r->host].name);
+		if (r->down == HANG_YES)
+			sink_judge(j, HANG_SINK_DOWN, i, HANG_NONE);
+		else if (r->idle_calls == HANG_YES)
+			sink_judge(j, HANG_SINK_SELF, i, HANG_NONE);
+		else if (r->wanted && !r->held)
+			sink_judge(j, r->open ? HANG_SINK_OWES : HANG_SINK_ABSENT, i, HANG_NONE);
+	}
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct hang_conn *conn = &g->conn[i];
+
+		if (conn->edge == HANG_EDGE_NET)
+			sink_judge(j, HANG_SINK_NET,
+				   g->conn[conn->sender == HANG_NONE ? i : conn->sender].rank, i);
+		else if (conn->edge == HANG_EDGE_OUT)
+			judge_lost(j, i);
+	}
+}
+
+/* Ranks that wait for each other, with no sink, may call different things. */
+static void judge_cycle(struct judge *j)
+{
+	char evidence[320];
+
+	for (uint32_t i = 0; i < j->g.rank_cnt; i++) {
+		const struct hang_sink sink = {.g = &j->g,
+					       .rank = i,
+					       .conn = HANG_NONE,
+					       .evidence = evidence,
+					       .room = sizeof(evidence)};
+		uint32_t at;
+
+		if (j->g.rank[i].open &&
+		    hang_rules_ask(&sink, HANG_SINK_CYCLE, 0, &at) == HANG_YES) {
+			verdict_explain(j, verdict_add(j, i), at, evidence);
+			return;
+		}
+	}
+	hang_graph_lacks(&j->g,
+			 "the ranks wait for each other in a circle: eu-stack -p PID of each");
+}
+
+/* Connections that are not made; asked only where nothing else is found. */
+static void judge_start(struct judge *j)
+{
+	struct hang_graph *g = &j->g;
+
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct spw_hang_conn_row *row = g->conn[i].row[LAST];
+
+		if (row && !g->rank[g->conn[i].rank].moves && !strcmp(row->state, "connecting") &&
+		    row->state_ns.known && row->state_ns.value > START_NS)
+			sink_judge(j, HANG_SINK_START, g->conn[i].rank, i);
+	}
+}
+
+/* Whether a rail of the connection was down in the last two snapshots. */
+static bool conn_limps(const struct hang_graph *g, const struct hang_conn *conn)
+{
+	const struct spw_hang_snap *was = hang_snap(g, conn->rank, 1);
+	const struct spw_hang_snap *is = hang_snap(g, conn->rank, LAST);
+
+	for (uint32_t i = 0; i < is->rail_cnt; i++) {
+		const struct spw_hang_rail_row *rail = &is->rail[i], *before;
+
+		if (hang_is(rail->pid, g->rank[conn->rank].pid) != HANG_YES ||
+		    hang_changed(rail->entry, conn->row[LAST]->entry) != HANG_NO ||
+		    strcmp(rail->state, "trying"))
+			continue;
+		before = hang_rail_find(was, rail->pid.value, rail->entry.value, rail->rail.value);
+		if (before && !strcmp(before->state, "trying"))
+			return true;
+	}
+	return false;
+}
+
+/* What slows those down that move. */
+static void judge_slow(struct judge *j)
+{
+	struct hang_graph *g = &j->g;
+	char evidence[320];
+	uint32_t at;
+
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct hang_conn *conn = &g->conn[i];
+		const struct hang_sink sink = {.g = g,
+					       .rank = conn->rank,
+					       .conn = i,
+					       .evidence = evidence,
+					       .room = sizeof(evidence)};
+
+		if (!conn->row[LAST] || !g->rank[conn->rank].moves)
+			continue;
+		if (conn_limps(g, conn))
+			sink_judge(j, HANG_SINK_LIMPS, conn->rank, i);
+		else if (conn->moved == HANG_YES &&
+			 hang_rules_ask(&sink, HANG_SINK_SLOW, 0, &at) == HANG_YES)
+			sink_judge(j, HANG_SINK_SLOW, conn->rank, i);
+	}
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		const struct hang_sink sink = {.g = g,
+					       .rank = i,
+					       .conn = HANG_NONE,
+					       .evidence = evidence,
+					       .room = sizeof(evidence)};
+
+		if (g->rank[i].moves &&
+		    hang_rules_ask(&sink, HANG_SINK_STARVED, 0, &at) == HANG_YES)
+			sink_judge(j, HANG_SINK_STARVED, i, HANG_NONE);
+	}
+	j->answer->moves = j->sink_cnt > 0;
+}
+
+/* A page that is not read may show what holds the others up. */
+static void judge_pages(struct judge *j)
+{
+	struct hang_graph *g = &j->g;
+
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		const struct spw_hang_proc_row *row = g->rank[i].row[LAST];
+		const struct spw_hang_snap *snap = hang_snap(g, i, LAST);
+
+		if (!row || !row->page.known ||
+		    (g->rank[i].paged && snap->why[SPW_HANG_SOURCE_page][0]))
+			hang_graph_lacks(g, "the live page of pid %ld on %s was not read: %s",
+					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name,
+					 snap->why[SPW_HANG_SOURCE_page]);
+	}
+}
+
+static void judge_paged(struct judge *j)
+{
+	struct hang_graph *g = &j->g;
+	bool open = false, moves = false;
+
+	hang_graph_conns(g);
+	judge_pages(j);
+	judge_down(j);
+	hang_graph_edges(g);
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		open |= g->rank[i].open || (g->rank[i].wanted && !g->rank[i].moves);
+		moves |= g->rank[i].moves;
+		j->answer->wait_cnt += g->rank[i].open && g->rank[i].held;
+	}
+	if (open) {
+		judge_sinks(j);
+		if (!j->sink_cnt && !g->missing[0])
+			judge_cycle(j);
+	} else if (moves) {
+		judge_slow(j);
+	}
+	if (!j->sink_cnt && !moves)
+		judge_start(j);
+	if (!open && !moves && !j->sink_cnt)
+		hang_graph_lacks(g, "no rank waits in NCCL for another one: nothing is under way");
+	if (!open && moves && !j->sink_cnt && !g->missing[0])
+		j->answer->outcome = SPW_HANG_OUTCOME_moves;
+}
+
+/* ---- jobs without pages ---- */
+
+static void bare_order(struct judge *j, uint32_t order)
+{
+	struct hang_graph *g = &j->g;
+
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		char evidence[320] = "";
+		const struct hang_sink sink = {.g = g,
+					       .rank = i,
+					       .conn = HANG_NONE,
+					       .evidence = evidence,
+					       .room = sizeof(evidence)};
+		uint32_t at = 0;
+		const enum hang_tri holds = hang_rules_ask(&sink, HANG_SINK_BARE, order, &at);
+
+		if (holds == HANG_UNKNOWN)
+			hang_graph_lacks(g,
+					 "no live page (spinwire's NCCL plugin is not used), and "
+					 "of pid %ld on %s is not known: %s",
+					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name,
+					 hang_rule[at].needs);
+		else if (holds == HANG_YES && !verdict_is_there(j, i, at))
+			verdict_explain(j, verdict_add(j, i), at, evidence);
+	}
+}
+
+/* Every rank of the job must have been found, or the one that is not is the culprit. */
+static void judge_bare(struct judge *j)
+{
+	struct hang_graph *g = &j->g;
+
+	for (uint32_t i = 0; i < g->rank_cnt; i++)
+		if (!g->rank[i].row[LAST]->page.known)
+			hang_graph_lacks(g, "whether pid %ld on %s has a live page is not known",
+					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name);
+		else if (!g->rank[i].row[LAST]->world.known || g->rank[i].rank < 0)
+			hang_graph_lacks(g,
+					 "no live page, and the environment of pid %ld on %s "
+					 "names no rank: whether all ranks were found is not "
+					 "known",
+					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name);
+		else if (g->rank[i].row[LAST]->world.value > (int64_t)g->rank_cnt)
+			hang_graph_lacks(g, "%u of %ld ranks were found: --hosts with all hosts",
+					 g->rank_cnt, (long)g->rank[i].row[LAST]->world.value);
+	for (uint32_t order = 0; order < BARE_ORDER && !j->sink_cnt && !g->missing[0]; order++)
+		bare_order(j, order);
+	if (!j->sink_cnt)
+		hang_graph_lacks(g,
+				 "no live page (spinwire's NCCL plugin is not used): no process is "
+				 "stopped and no port is down; whether it moves is not known");
+}
+
+/* ---- the answer ---- */
+
+void spw_hang_judge(const struct spw_hang_case *c, struct spw_hang_answer *answer_out)
+{
+	struct judge j = {.answer = answer_out};
+	bool paged = false;
+
+	memset(answer_out, 0, sizeof(*answer_out));
+	answer_out->outcome = SPW_HANG_OUTCOME_unknown;
+	j.g.c = c;
+	j.g.missing = answer_out->missing;
+	j.g.room = sizeof(answer_out->missing);
+	hang_graph_ranks(&j.g);
+	answer_out->rank_cnt = j.g.rank_cnt;
+	for (uint32_t i = 0; i < j.g.rank_cnt; i++)
+		paged |= j.g.rank[i].paged;
+	if (!j.g.rank_cnt)
+		hang_graph_lacks(&j.g, "no process that uses NCCL was found (of this user; root "
+				       "reads all)");
+	else if (paged)
+		judge_paged(&j);
+	else
+		judge_bare(&j);
+	if (j.unlike)
+		hang_graph_lacks(&j.g, "two unlike things hold the others up: undo one, ask again");
+	if (j.sink_cnt && !answer_out->missing[0])
+		answer_out->outcome = SPW_HANG_OUTCOME_culprit;
+}

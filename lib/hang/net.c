@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Tests of rules.c about connections: their rails and ports at both ends, and connections that are
+ * not made.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "hang/rules.h"
+
+#define LAST      (SPW_HANG_SNAP_CNT - 1)
+#define SLOW_LEFT 2 /* a rail is slow that moves less than its share by this */
+
+/* ---- network ---- */
+
+struct rail {
+	const struct spw_hang_rail_row *row[SPW_HANG_SNAP_CNT];
+	const struct spw_hang_port_row *port[SPW_HANG_SNAP_CNT];
+};
+
+/* Rail `at` of a connection, in all snapshots; false: not known in one. */
+static bool rail_find(const struct hang_graph *g, const struct hang_conn *conn, int64_t at,
+		      struct rail *rail_out)
+{
+	bool found = true;
+
+	for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT; s++) {
+		const struct spw_hang_snap *snap = hang_snap(g, conn->rank, s);
+
+		rail_out->row[s] = hang_rail_find(snap, g->rank[conn->rank].pid,
+						  conn->row[LAST]->entry.value, at);
+		rail_out->port[s] =
+			rail_out->row[s] ? hang_port_find(snap, rail_out->row[s]->device) : NULL;
+		found = found && rail_out->row[s];
+	}
+	return found;
+}
+
+/* A port's link; what sysfs says of it. */
+static enum hang_tri port_down(const struct spw_hang_port_row *port)
+{
+	if (!port || (!port->state[0] && !port->carrier.known))
+		return HANG_UNKNOWN;
+	if ((port->state[0] && strcmp(port->state, "ACTIVE")) ||
+	    hang_is(port->carrier, 0) == HANG_YES)
+		return HANG_YES;
+	return HANG_NO;
+}
+
+static enum hang_tri rail_link(const struct hang_sink *sink, const struct rail *rail)
+{
+	const enum hang_tri down = hang_and(port_down(rail->port[1]), port_down(rail->port[LAST]));
+
+	if (down == HANG_YES)
+		snprintf(sink->evidence, sink->room, "%s: port %s, carrier %ld; rail %ld is %s",
+			 rail->row[LAST]->device, rail->port[LAST]->state,
+			 rail->port[LAST]->carrier.known ? (long)rail->port[LAST]->carrier.value
+							 : -1L,
+			 (long)rail->row[LAST]->rail.value, rail->row[LAST]->state);
+	return down;
+}
+
+/* Texts of lib/xfer for a rail whose packets are not acknowledged, and for its other end. */
+static bool why_is_loss(const char *why)
+{
+	return strstr(why, "retry counter exceeded") || strstr(why, "probe was not answered");
+}
+
+static bool why_is_end(const char *why)
+{
+	return !why[0] || strstr(why, "the peer took it out of service") || why_is_loss(why);
+}
+
+/* Bytes that stand still, and a counter of losses that moves, on either end. Counters alone prove
+ * nothing: they move on a healthy link too. */
+static enum hang_tri rail_counts(const struct rail *rail)
+{
+	const struct spw_hang_port_row *a = rail->port[1], *b = rail->port[LAST];
+
+	if (!a || !b)
+		return HANG_UNKNOWN;
+	return hang_or(hang_or(hang_changed(a->packet_seq_err, b->packet_seq_err),
+			       hang_changed(a->local_ack_timeout_err, b->local_ack_timeout_err)),
+		       hang_changed(a->out_of_sequence, b->out_of_sequence));
+}
+
+static enum hang_tri rail_loss(const struct hang_sink *sink, const struct rail *rail)
+{
+	const struct spw_hang_rail_row *row = rail->row[LAST];
+	const bool up = !strcmp(row->state, "up");
+	enum hang_tri stays, lost;
+
+	if (!up) {
+		snprintf(sink->evidence, sink->room, "%s: rail %ld is down: %s", row->device,
+			 (long)row->rail.value, row->why);
+		return why_is_loss(row->why) ? HANG_YES : HANG_NO;
+	}
+	stays = hang_and(hang_not(hang_changed(rail->row[1]->acked_bytes, row->acked_bytes)),
+			 !row->open_bytes.known      ? HANG_UNKNOWN
+			 : row->open_bytes.value > 0 ? HANG_YES
+						     : HANG_NO);
+	lost = hang_and(stays, rail_counts(rail));
+	if (lost == HANG_YES)
+		snprintf(sink->evidence, sink->room,
+			 "%s: %ld bytes of rail %ld are not acknowledged, and its loss counters "
+			 "move",
+			 row->device, (long)row->open_bytes.value, (long)row->rail.value);
+	return lost;
+}
+
+static enum hang_tri rail_qp(const struct hang_sink *sink, const struct rail *rail)
+{
+	const struct spw_hang_rail_row *row = rail->row[LAST];
+	const struct spw_hang_snap *snap = hang_snap(sink->g, sink->rank, LAST);
+
+	for (uint32_t i = 0; i < snap->qp_cnt; i++)
+		if (!strcmp(snap->qp[i].device, row->device) && row->qpn.known &&
+		    hang_is(snap->qp[i].qpn, row->qpn.value) == HANG_YES &&
+		    (!strcmp(snap->qp[i].state, "ERR") || !strcmp(snap->qp[i].state, "SQE"))) {
+			snprintf(sink->evidence, sink->room, "%s: QP %ld is in state %s",
+				 row->device, (long)row->qpn.value, snap->qp[i].state);
+			return HANG_YES;
+		}
+	snprintf(sink->evidence, sink->room, "%s: rail %ld is down: %s", row->device,
+		 (long)row->rail.value, row->why);
+	return strcmp(row->state, "up") && !why_is_end(row->why) ? HANG_YES : HANG_NO;
+}
+
+/* A test of each rail at both ends; one that holds is enough. */
+static enum hang_tri rails_ask(const struct hang_sink *sink,
+			       enum hang_tri (*test)(const struct hang_sink *, const struct rail *))
+{
+	const struct hang_graph *g = sink->g;
+	const struct hang_conn *end[2] = {&g->conn[sink->conn], NULL};
+	enum hang_tri any = HANG_NO;
+
+	if (end[0]->peer != HANG_NONE)
+		end[1] = &g->conn[end[0]->peer];
+	for (uint32_t e = 0; e < 2; e++) {
+		const struct spw_hang_snap *snap;
+		uint32_t found = 0;
+
+		if (!end[e] || !end[e]->row[LAST])
+			return HANG_UNKNOWN;
+		snap = hang_snap(g, end[e]->rank, LAST);
+		for (uint32_t i = 0; i < snap->rail_cnt; i++) {
+			struct hang_sink at = *sink;
+			enum hang_tri holds = HANG_UNKNOWN;
+			struct rail rail;
+
+			if (hang_is(snap->rail[i].pid, g->rank[end[e]->rank].pid) != HANG_YES ||
+			    hang_changed(snap->rail[i].entry, end[e]->row[LAST]->entry) != HANG_NO)
+				continue;
+			found++;
+			at.rank = end[e]->rank;
+			if (rail_find(g, end[e], snap->rail[i].rail.value, &rail))
+				holds = test(&at, &rail);
+			if (holds == HANG_YES)
+				return HANG_YES;
+			any = hang_or(any, holds);
+		}
+		any = found ? any : HANG_UNKNOWN;
+	}
+	return any;
+}
+
+enum hang_tri hang_test_link(const struct hang_sink *sink)
+{
+	return rails_ask(sink, rail_link);
+}
+
+/* A rail that left for lack of acknowledgements is a loss only if neither end has an error of its
+ * own: the QP that does not answer may be in error at the other end. */
+enum hang_tri hang_test_loss(const struct hang_sink *sink)
+{
+	char loss[320];
+	struct hang_sink at = *sink;
+
+	at.evidence = loss;
+	at.room = sizeof(loss);
+	if (rails_ask(&at, rail_qp) == HANG_YES)
+		return HANG_NO;
+	return rails_ask(sink, rail_loss);
+}
+
+enum hang_tri hang_test_qp(const struct hang_sink *sink)
+{
+	return rails_ask(sink, rail_qp);
+}
+
+/* Of a connection that moves: a rail that has chunks under way in each snapshot and moved less than
+ * half of what its port's rate is of all rails' rates. */
+enum hang_tri hang_test_slow_rail(const struct hang_sink *sink)
+{
+	const struct hang_graph *g = sink->g;
+	const struct hang_conn *conn = &g->conn[sink->conn];
+	int64_t moved[4] = {0}, mbps[4] = {0}, sum = 0, rates = 0;
+
+	for (int64_t r = 0; r < 4; r++) {
+		struct rail rail;
+
+		if (!rail_find(g, conn, r, &rail))
+			continue;
+		if (!rail.row[1]->acked_bytes.known || !rail.row[LAST]->acked_bytes.known ||
+		    !rail.row[LAST]->mbps.known)
+			return HANG_UNKNOWN;
+		moved[r] = rail.row[LAST]->acked_bytes.value - rail.row[1]->acked_bytes.value;
+		mbps[r] = SPW_MAX(rail.row[LAST]->mbps.value, 0);
+		sum += moved[r];
+		rates += mbps[r];
+	}
+	for (int64_t r = 0; r < 4 && sum >= 16 << 20 && rates > 0; r++) {
+		struct rail rail;
+		bool busy = mbps[r] > 0 && rail_find(g, conn, r, &rail);
+
+		for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT && busy; s++)
+			busy = rail.row[s]->open_bytes.known && rail.row[s]->open_bytes.value > 0;
+		if (!busy || moved[r] >= sum / rates * mbps[r] / SLOW_LEFT)
+			continue;
+		snprintf(sink->evidence, sink->room,
+			 "%s: rail %ld moved %ld of %ld MB in 4.5 s, its share is %ld",
+			 rail.row[LAST]->device, (long)r, (long)(moved[r] / 1000000),
+			 (long)(sum / 1000000), (long)(sum / rates * mbps[r] / 1000000));
+		return HANG_YES;
+	}
+	return HANG_NO;
+}
+
+/* ---- start, and jobs without pages ---- */
+
+enum hang_tri hang_test_start(const struct hang_sink *sink)
+{
+	const struct spw_hang_conn_row *row = sink->g->conn[sink->conn].row[LAST];
+
+	snprintf(sink->evidence, sink->room, "it has been %s for %ld s; the other end is %s",
+		 row->state, row->state_ns.known ? (long)(row->state_ns.value / 1000000000) : -1L,
+		 row->peer[0] ? row->peer : "not known");
+	return !strcmp(row->state, "connecting") ? HANG_YES : HANG_UNKNOWN;
+}
+
+enum hang_tri hang_test_dial(const struct hang_sink *sink)
+{
+	const struct spw_hang_snap *first = hang_snap(sink->g, sink->rank, 0);
+	const struct spw_hang_snap *last = hang_snap(sink->g, sink->rank, LAST);
+	const int64_t pid = sink->g->rank[sink->rank].pid;
+
+	for (uint32_t i = 0; i < last->dial_cnt; i++)
+		for (uint32_t j = 0; j < first->dial_cnt; j++)
+			if (hang_is(last->dial[i].pid, pid) == HANG_YES &&
+			    hang_is(first->dial[j].pid, pid) == HANG_YES &&
+			    !strcmp(last->dial[i].local, first->dial[j].local) &&
+			    !strcmp(last->dial[i].remote, first->dial[j].remote)) {
+				snprintf(sink->evidence, sink->room,
+					 "its TCP connection from %s to %s gets no answer (%s)",
+					 last->dial[i].local, last->dial[i].remote,
+					 last->dial[i].state);
+				return HANG_YES;
+			}
+	return HANG_NO;
+}
+
+/* QPs of this process by netlink, each with its port. */
+static enum hang_tri bare_qps(const struct hang_sink *sink, bool link)
+{
+	const struct spw_hang_snap *snap = hang_snap(sink->g, sink->rank, LAST);
+	enum hang_tri any = snap->why[SPW_HANG_SOURCE_qp][0] ? HANG_UNKNOWN : HANG_NO;
+
+	for (uint32_t i = 0; i < snap->qp_cnt; i++) {
+		const struct spw_hang_qp_row *qp = &snap->qp[i];
+		const bool error = !strcmp(qp->state, "ERR") || !strcmp(qp->state, "SQE");
+		const enum hang_tri down = port_down(hang_port_find(snap, qp->device));
+		const enum hang_tri holds = link ? down : error ? HANG_YES : HANG_NO;
+
+		if (hang_is(qp->pid, sink->g->rank[sink->rank].pid) != HANG_YES)
+			continue;
+		if (holds == HANG_YES) {
+			snprintf(sink->evidence, sink->room, "%s: QP %ld is in state %s%s",
+				 qp->device, (long)qp->qpn.value, qp->state,
+				 link ? ", and its port is down" : "");
+			return HANG_YES;
+		}
+		any = hang_or(any, holds);
+	}
+	return any;
+}
+
+enum hang_tri hang_test_bare_link(const struct hang_sink *sink)
+{
+	return bare_qps(sink, true);
+}
+
+enum hang_tri hang_test_bare_qp(const struct hang_sink *sink)
+{
+	return bare_qps(sink, false);
+}

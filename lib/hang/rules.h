@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Tests of the table in rules.c; a row's `what` says what each one finds. Each writes the evidence
+ * for a yes. Thread: any; pure.
+ */
+#ifndef HANG_RULES_H
+#define HANG_RULES_H
+
+#include "hang/graph.h"
+
+/* host.c: the rank alone. */
+enum hang_tri hang_test_ended(const struct hang_sink *sink);
+enum hang_tri hang_test_stopped(const struct hang_sink *sink);
+enum hang_tri hang_test_quota(const struct hang_sink *sink);
+enum hang_tri hang_test_kernel_main(const struct hang_sink *sink);
+enum hang_tri hang_test_kernel_proxy(const struct hang_sink *sink);
+enum hang_tri hang_test_loop(const struct hang_sink *sink);
+enum hang_tri hang_test_starved(const struct hang_sink *sink);
+enum hang_tri hang_test_starved_slow(const struct hang_sink *sink);
+enum hang_tri hang_test_dry(const struct hang_sink *sink);
+enum hang_tri hang_test_gpu_busy(const struct hang_sink *sink);
+enum hang_tri hang_test_gpu_idle(const struct hang_sink *sink);
+
+/* net.c: connections. */
+enum hang_tri hang_test_link(const struct hang_sink *sink);
+enum hang_tri hang_test_loss(const struct hang_sink *sink);
+enum hang_tri hang_test_qp(const struct hang_sink *sink);
+enum hang_tri hang_test_slow_rail(const struct hang_sink *sink);
+enum hang_tri hang_test_start(const struct hang_sink *sink);
+enum hang_tri hang_test_dial(const struct hang_sink *sink);
+enum hang_tri hang_test_bare_link(const struct hang_sink *sink);
+enum hang_tri hang_test_bare_qp(const struct hang_sink *sink);
+
+/* calls.c: what ranks called. */
+/* As many collectives as another rank of the communicator, and the last one differs. */
+enum hang_tri hang_test_diverged(const struct hang_sink *sink);
+/* Fewer collectives than another rank that waits. */
+enum hang_tri hang_test_absent(const struct hang_sink *sink);
+/* The same of PyTorch's flight recorder: one number, two functions. */
+enum hang_tri hang_test_recorder(const struct hang_sink *sink);
+
+#endif

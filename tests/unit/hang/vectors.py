@@ -1,0 +1,472 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""vectors.py [FOLDER]: recorded cases of hanging collectives, each with the answer that it must get: "outcome", or
+"outcome rank layer". Prints them as one JSON array; with FOLDER, the short ones as files there, for the fuzz target.
+Those with a source follow a public report; facts that a report does not give are as a healthy job has them."""
+import copy
+import json
+import os
+import sys
+
+from hang_case import COMM, SECOND, Case, thread
+
+VECTORS = []
+
+
+def vector(expect, source=""):
+    """Registers the case that the function below makes; its name is the function's."""
+    def add(make):
+        VECTORS.append(make().document(make.__name__.replace("_", "-"), expect, source))
+        return make
+    return add
+
+
+# ---- public reports ----
+
+@vector("culprit 1 nccl", "NVIDIA/nccl#2353, sgl-project/sglang#33289: operations of the proxy are lost on aarch64")
+def proxy_operations_lost():
+    c = Case()
+    c.absent(1)
+    c.set(1, "comm", colls=8, sequence=7)
+    c.set(1, "thread", 1, state="S", **{"run_ns+": 0})
+    c.rows(1, "thread").append(thread(4001, 4099, "R", run=99, stime=60, frame="ncclLocalOpAppend"))
+    return c
+
+
+@vector("unknown", "vllm-project/vllm#42354: the same, before anyone looked at a stack")
+def proxy_operations_lost_without_stack():
+    c = Case()
+    c.absent(1)
+    c.set(1, "comm", colls=8, sequence=7)
+    c.set(1, "thread", 1, state="S", **{"run_ns+": 0})
+    c.rows(1, "thread").append(thread(4001, 4099, "R", run=99, stime=60))
+    return c
+
+
+@vector("culprit 1 gpu", "vllm-project/vllm#48720, #49026: a prefill kernel spins on an mbarrier")
+def kernel_spins_before_nccl():
+    c = Case()
+    c.absent(1)
+    return c
+
+
+@vector("unknown", "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks PR 115: counters move, nothing else is known")
+def counters_alone():
+    c = Case(page=0)
+    for rank in (0, 1):
+        c.grow(rank, "port", packet_seq_err=40, out_of_sequence=42)
+    return c
+
+
+@vector("culprit 1 gpu", "the same with the pages: the moving counters are no loss, as no byte is unacknowledged")
+def counters_beside_a_kernel():
+    c = kernel_spins_before_nccl()
+    for rank in (0, 1):
+        c.grow(rank, "port", packet_seq_err=40, out_of_sequence=42)
+    return c
+
+
+@vector("culprit -1 program", "vllm-project/vllm#46097: three ranks in all_reduce, one a block ahead")
+def rank_local_branch():
+    c = Case(4)
+    for rank in range(4):
+        c.receives(rank)
+        c.waits_sent(rank)
+    c.set(2, "comm", function="AllGather", sequence=3)
+    return c
+
+
+@vector("unknown", "model-serving-minefield#89: one in all_gather, one before it; GPU and program both work")
+def one_before_it():
+    c = Case()
+    c.absent(1)
+    c.set(1, "comm", colls=7, sequence=6)
+    c.idle(1, 40)
+    return c
+
+
+@vector("culprit 1 nccl", "NVIDIA/nccl#2389, #1983: the proxy burns CPU and calls nothing")
+def proxy_loops():
+    c = Case()
+    c.waits(0)
+    c.receives(1)
+    c.grow(1, "conn", 0, calls=0)
+    c.grow(1, "conn", 1, calls=0)
+    return c
+
+
+@vector("culprit 1 qp", "NVIDIA/nccl#1822, #2383: an error completion is not passed on")
+def error_not_passed_on():
+    c = Case()
+    c.sends(1, "posted")
+    c.receives(0)
+    for at in (0, 1):
+        c.set(1, "rail", at, state="trying", why="local protection error", down_ns=40 * SECOND)
+    return c
+
+
+@vector("culprit 0 bootstrap", "MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3: SGLang advertised the Wi-Fi address")
+def wrong_interface():
+    c = Case()
+    for rank in (0, 1):
+        c.rows(rank, "conn").clear()
+        c.rows(rank, "rail").clear()
+    c.rows(0, "conn").append(dict(c.conn(0, 0, 1, "", 1), state="connecting", begun=0, ended=0, tid=0,
+                                  state_ns=60 * SECOND, peer="198.51.100.7:7000"))
+    return c
+
+
+@vector("culprit 0 bootstrap", "NVIDIA/nccl#1808 and the like, over sockets: no answer to the first packet")
+def dial_without_answer():
+    c = Case(page=0)
+    for rank in (0, 1):
+        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+    c.rows(0, "dial").append({"pid": 4000, "local": "192.0.2.1:40000", "remote": "198.51.100.7:7000",
+                              "state": "SYN_SENT"})
+    return c
+
+
+@vector("unknown", "NVIDIA/nccl#1730: RAS counts are equal, and they are of what was launched")
+def ras_counts_equal():
+    c = Case(page=0)
+    for rank in (0, 1):
+        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+        for r in (0, 1):
+            c.rows(rank, "ras").append({"comm": COMM, "rank": r, "pid": 4000 + r, "colls": 8, "state": "RUNNING"})
+    return c
+
+
+@vector("unknown", "vllm-project/vllm#46097: with captured graphs counts stand still while it works")
+def captured_graphs():
+    c = Case()
+    c.absent(1)
+    c.set(1, "comm", colls=8, sequence=7)
+    c.idle(1)
+    return c
+
+
+@vector("unknown", "vllm-project/vllm#51921: under a jammed queue each host stops at another kernel's launch")
+def everybody_is_a_victim():
+    c = Case(4)
+    for rank in range(4):
+        c.receives(rank)
+        c.waits_sent(rank)
+    return c
+
+
+# ---- more of them ----
+
+@vector("culprit 1 process")
+def stopped():
+    c = Case()
+    c.waits(0)
+    c.receives(1)
+    for at in (0, 1):
+        c.set(1, "thread", at, state="T", **{"run_ns+": 0})
+        c.grow(1, "conn", at, calls=0)
+    return c
+
+
+@vector("culprit 1 process")
+def stopped_by_a_debugger():
+    c = stopped()
+    for at in (0, 1):
+        c.set(1, "thread", at, state="t")
+    c.set(1, "proc", tracer=777)
+    return c
+
+
+@vector("culprit 1 process")
+def stopped_without_pages():
+    c = Case(page=0)
+    c.set(1, "thread", 0, state="T")
+    return c
+
+
+@vector("culprit 2 process")
+def killed():
+    c = Case(3)
+    c.waits(0)
+    c.waits(1)
+    for table in ("proc", "thread", "comm", "conn", "rail", "gpu"):
+        c.rows(2, table).clear()
+    return c
+
+
+@vector("unknown")
+def killed_on_a_host_that_was_not_asked():
+    c = killed()
+    del c.hosts[2]
+    return c
+
+
+@vector("culprit 1 process")
+def killed_while_asked():
+    c = Case()
+    c.waits(0)
+    c.set(1, "proc", gone=1)
+    return c
+
+
+@vector("culprit 1 quota")
+def frozen():
+    c = Case()
+    c.waits(0)
+    c.receives(1)
+    c.set(1, "proc", frozen=1)
+    for at in (0, 1):
+        c.grow(1, "conn", at, calls=0)
+    return c
+
+
+@vector("culprit 1 quota")
+def throttled():
+    c = Case()
+    c.waits(0)
+    c.receives(1)
+    c.grow(1, "proc", throttled_us=450000)
+    return c
+
+
+@vector("culprit 1 kernel")
+def proxy_in_the_kernel():
+    c = Case()
+    c.waits(0)
+    c.receives(1)
+    c.set(1, "thread", 1, state="D", wchan="mlx5_cmd_exec", **{"run_ns+": 0})
+    for at in (0, 1):
+        c.grow(1, "conn", at, calls=0)
+    return c
+
+
+@vector("culprit 1 scheduler")
+def proxy_starved():
+    c = Case(cuda=0)
+    c.waits(0)
+    c.receives(1)
+    c.set(1, "thread", 1, rival="hog (pid 5)", **{"run_ns+": SECOND // 200, "wait_ns+": 99 * SECOND // 200})
+    for at in (0, 1):
+        c.grow(1, "conn", at, calls=0)
+    return c
+
+
+@vector("culprit 1 program")
+def call_skipped():
+    c = Case(cuda=0)
+    c.absent(1)
+    return c
+
+
+@vector("culprit 2 program")
+def call_skipped_of_four():
+    c = Case(4, cuda=0)
+    c.absent(2)
+    return c
+
+
+@vector("culprit 1 program")
+def call_skipped_no_profiler():
+    c = Case(cuda=0)
+    c.absent(1)
+    for rank in (0, 1):
+        c.rows(rank, "comm").clear()
+        c.set(rank, "proc", profiler=0)
+    return c
+
+
+@vector("culprit -1 program")
+def sizes_differ():
+    c = Case(cuda=0)
+    c.absent(1)
+    c.set(1, "comm", colls=8, sequence=7, count=1 << 10)
+    return c
+
+
+@vector("culprit 1 gpu")
+def event_never_recorded():
+    c = Case()
+    c.waits(0)
+    c.receives(1)
+    c.idle(1)
+    return c
+
+
+@vector("culprit 1 gpu")
+def kernel_before_the_first_send():
+    c = Case()
+    c.waits(0)
+    c.receives(1)
+    return c
+
+
+def lossy(up):
+    c = Case()
+    c.sends(1, "posted")
+    c.receives(0)
+    for at in (0, 1):
+        c.set(1, "rail", at, open_bytes=1 << 20)
+        if not up:
+            c.set(1, "rail", at, state="trying", why="transport retry counter exceeded", down_ns=9 * SECOND)
+            c.set(0, "rail", 2 + at, state="trying", why="the peer took it out of service", down_ns=9 * SECOND)
+    return c
+
+
+@vector("culprit 1 loss")
+def packets_lost():
+    c = lossy(True)
+    c.grow(1, "port", 0, local_ack_timeout_err=7)
+    c.grow(0, "port", 0, out_of_sequence=7)
+    return c
+
+
+@vector("culprit 1 loss")
+def rails_left():
+    return lossy(False)
+
+
+@vector("unknown")
+def not_acknowledged_and_counters_still():
+    return lossy(True)
+
+
+@vector("culprit 1 link")
+def port_down():
+    c = lossy(False)
+    for at in (0, 1):
+        c.set(1, "port", at, state="DOWN", carrier=0)
+    return c
+
+
+@vector("culprit 0 link")
+def port_down_without_pages():
+    c = Case(page=0)
+    for rank in (0, 1):
+        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+    c.set(0, "port", 0, state="DOWN", carrier=0)
+    return c
+
+
+@vector("culprit 1 qp")
+def qp_error_without_pages():
+    c = Case(page=0)
+    for rank in (0, 1):
+        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank,
+                                   "state": "ERR" if rank else "RTS"})
+    return c
+
+
+@vector("culprit -1 program")
+def recorders_differ():
+    c = Case(page=0)
+    for rank in (0, 1):
+        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+        c.rows(rank, "op").append({"pid": 4000 + rank, "group": "0", "sequence": 41, "is_p2p": 0, "rank": rank,
+                                   "function": "nccl:all_gather" if rank else "nccl:all_reduce", "sizes": "[8]",
+                                   "state": "scheduled", "site": f"train.py:{10 + rank} step"})
+    return c
+
+
+@vector("moves")
+def healthy():
+    c = Case()
+    c.moves()
+    return c
+
+
+@vector("moves")
+def healthy_and_loaded():
+    c = Case()
+    c.moves()
+    for rank in (0, 1):
+        c.set(rank, "thread", 1, **{"run_ns+": 10 * SECOND // 200, "wait_ns+": 88 * SECOND // 200})
+    return c
+
+
+@vector("unknown")
+def healthy_pause():
+    return Case()
+
+
+@vector("moves")
+def counters_move_and_so_does_the_job():
+    c = Case()
+    c.moves()
+    for rank in (0, 1):
+        c.grow(rank, "port", packet_seq_err=400, out_of_sequence=420, local_ack_timeout_err=1)
+    return c
+
+
+@vector("culprit 1 link")
+def rail_slow():
+    c = Case()
+    c.moves()
+    c.grow(1, "rail", 0, acked_bytes=10 << 20)
+    return c
+
+
+@vector("culprit 1 link")
+def rail_down_and_it_moves():
+    c = Case()
+    c.moves()
+    c.set(1, "rail", 0, state="trying", why="transport retry counter exceeded")
+    c.set(1, "port", 0, state="DOWN", carrier=0)
+    return c
+
+
+@vector("unknown")
+def two_unlike():
+    c = Case(3)
+    c.waits(0)
+    c.receives(1)
+    c.set(1, "thread", 0, state="T")
+    c.sends(2, "posted")
+    for at in (0, 1):
+        c.set(2, "rail", at, state="trying", why="local protection error")
+    return c
+
+
+@vector("unknown")
+def two_unlike_processes():
+    c = Case(3)
+    c.waits(0)
+    c.set(1, "thread", 0, state="T")
+    c.set(2, "proc", frozen=1)
+    return c
+
+
+@vector("unknown")
+def samples_differ():
+    c = stopped()
+    for at in (0, 1):
+        c.set(1, "thread", at, state="S")
+    c.idle(1, 50)
+    return c
+
+
+@vector("unknown")
+def host_silent():
+    c = stopped()
+    c.hosts[0]["silent"] = "no answer in 5 s"
+    return c
+
+
+@vector("unknown")
+def nobody():
+    c = Case()
+    for rank in (0, 1):
+        for table in ("proc", "thread", "comm", "conn", "rail", "gpu"):
+            c.rows(rank, table).clear()
+    return c
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        for case in VECTORS:
+            small = copy.deepcopy(case)
+            for host in small["hosts"]:
+                for snap in host["snaps"]:
+                    snap.pop("addr", None)
+            with open(os.path.join(sys.argv[1], case["name"]), "w", encoding="utf-8") as out:
+                json.dump(small, out, separators=(",", ":"))
+    else:
+        json.dump(VECTORS, sys.stdout)
