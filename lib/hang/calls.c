@@ -25,6 +25,8 @@ static const struct spw_hang_comm_row *comm_of(const struct hang_graph *g, uint3
 	return NULL;
 }
 
+/* By the same number: another function, type or size, or another sequence of that function. A root
+ * is not compared: it is allowed to differ only in a p2p. */
 static enum hang_tri op_differs(const struct spw_hang_comm_row *a,
 				const struct spw_hang_comm_row *b)
 {
@@ -37,6 +39,7 @@ static enum hang_tri op_differs(const struct spw_hang_comm_row *a,
 										    : differs;
 }
 
+/* Both calls, as the user has to compare them. */
 static void ops_show(const struct hang_sink *sink, const struct spw_hang_comm_row *a,
 		     const struct spw_hang_comm_row *b, long other)
 {
@@ -49,6 +52,7 @@ static void ops_show(const struct hang_sink *sink, const struct spw_hang_comm_ro
 		b->datatype, other);
 }
 
+/* What the other one has enqueued last is what this rank has not come to. */
 static void behind_show(const struct hang_sink *sink, const struct spw_hang_comm_row *a,
 			const struct spw_hang_comm_row *b, long other)
 {
@@ -60,7 +64,9 @@ static void behind_show(const struct hang_sink *sink, const struct spw_hang_comm
 		 b->sequence.known ? (long)b->sequence.value : -1L);
 }
 
-/* Compares each communicator of the rank with those of the other ranks. */
+/* behind: whether it has enqueued less than another rank; else whether it has enqueued something
+ * else. Ranks are compared within a communicator only: its hash is the same on all of them.
+ * Compares each communicator of the rank with those of the other ranks. */
 static enum hang_tri comms_ask(const struct hang_sink *sink, bool behind)
 {
 	const struct hang_graph *g = sink->g;
@@ -114,6 +120,7 @@ enum hang_tri hang_test_diverged(const struct hang_sink *sink)
 	return profiler_is_absent(sink->g) ? HANG_NO : comms_ask(sink, false);
 }
 
+/* Without profiler calls only a process without a GPU is known not to be behind NCCL's stream. */
 enum hang_tri hang_test_absent(const struct hang_sink *sink)
 {
 	if (!profiler_is_absent(sink->g))
@@ -148,6 +155,7 @@ static enum hang_tri recorder_differs(const struct hang_sink *sink, const struct
 	return differ ? HANG_YES : HANG_NO;
 }
 
+/* Entries that one recorder has dropped, or never had, are no difference. */
 enum hang_tri hang_test_recorder(const struct hang_sink *sink)
 {
 	const struct hang_graph *g = sink->g;

@@ -92,6 +92,7 @@ static int64_t proxy_tid(const struct hang_graph *g, uint32_t rank)
 	return tid;
 }
 
+/* The same thread in all snapshots: one that is new has no time before. */
 bool hang_proxy_find(const struct hang_graph *g, uint32_t rank,
 		     const struct spw_hang_thread_row *row_out[SPW_HANG_SNAP_CNT])
 {
@@ -105,6 +106,7 @@ bool hang_proxy_find(const struct hang_graph *g, uint32_t rank,
 	return true;
 }
 
+/* 4.5 s, if nothing kept the reader from its core. */
 int64_t hang_elapsed(const struct hang_graph *g, uint32_t rank)
 {
 	const int64_t from = hang_snap(g, rank, LAST - 1)->at_ns,
@@ -113,6 +115,7 @@ int64_t hang_elapsed(const struct hang_graph *g, uint32_t rank)
 	return from > 0 && to > from ? to - from : 0;
 }
 
+/* The text comes from the page: what follows the address says why the connection failed. */
 int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
 {
 	char addr[72];
@@ -133,6 +136,8 @@ int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
 	return -1;
 }
 
+/* By the communicator that names most ranks, else by what the environment of each process says; all
+ * must agree on how many there are. */
 int64_t hang_rank_lost(const struct hang_graph *g)
 {
 	int64_t world = -1, lost = -1;

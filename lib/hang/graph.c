@@ -11,7 +11,8 @@
 
 #include "hang/graph.h"
 
-#define LAST (SPW_HANG_SNAP_CNT - 1)
+#define LAST    (SPW_HANG_SNAP_CNT - 1)
+#define SENT_NS 100000000ll
 
 void hang_graph_lacks(struct hang_graph *g, const char *fmt, ...)
 {
@@ -26,6 +27,7 @@ void hang_graph_lacks(struct hang_graph *g, const char *fmt, ...)
 
 /* ---- ranks ---- */
 
+/* NULL: the process came later, or is hidden from this user. */
 static const struct spw_hang_proc_row *proc_find(const struct spw_hang_snap *snap, int64_t pid)
 {
 	for (uint32_t i = 0; i < snap->proc_cnt; i++)
@@ -46,6 +48,8 @@ static const struct spw_hang_comm_row *comm_find(const struct spw_hang_snap *sna
 	return found;
 }
 
+/* Its rank number is only a name in the answer: the graph is joined by connections. A process has
+ * a page if one snapshot found it, since that of a process that ends goes with it. */
 static void rank_add(struct hang_graph *g, uint32_t host, const struct spw_hang_proc_row *row)
 {
 	struct hang_rank *rank = &g->rank[g->rank_cnt];
@@ -72,6 +76,7 @@ static void rank_add(struct hang_graph *g, uint32_t host, const struct spw_hang_
 		rank->rank = row->rank.value;
 }
 
+/* The last snapshot decides who is a rank: it has a row, too, for each process that ended. */
 void hang_graph_ranks(struct hang_graph *g)
 {
 	for (uint32_t h = 0; h < g->c->host_cnt; h++) {
@@ -116,6 +121,8 @@ static enum hang_tri conn_moved(const struct spw_hang_snap *a, const struct spw_
 	return moved;
 }
 
+/* A connection that cannot be read whole may be the one that shows who waits: it is not left out in
+ * silence. */
 static void conn_add(struct hang_graph *g, uint32_t rank, const struct spw_hang_conn_row *row)
 {
 	struct hang_conn *conn = &g->conn[g->conn_cnt];
@@ -144,6 +151,8 @@ static const struct spw_hang_conn_row *conn_row(const struct hang_conn *conn)
 	return conn->row[LAST] ? conn->row[LAST] : conn->row[1] ? conn->row[1] : conn->row[0];
 }
 
+/* Both ends have the same hash of the nonce that one of them drew. Ranks that are joined belong to
+ * one job, and move or stand still together. */
 static void conn_join(struct hang_graph *g, uint32_t a, uint32_t b)
 {
 	const struct spw_hang_conn_row *x = conn_row(&g->conn[a]), *y = conn_row(&g->conn[b]);
@@ -178,6 +187,8 @@ static void rank_conns_add(struct hang_graph *g, uint32_t rank)
 	}
 }
 
+/* One connection that moves is enough for its job: a rank may well wait for minutes in one
+ * communicator while it works in another. */
 void hang_graph_conns(struct hang_graph *g)
 {
 	for (uint32_t i = 0; i < g->rank_cnt; i++)
@@ -230,6 +241,8 @@ static bool conn_is_read(const struct hang_conn *conn)
 	       row->receiving.known && row->received.known && row->flushing.known;
 }
 
+/* A connection that moved between the first two snapshots only began to stand still while it was
+ * watched: too short to blame anybody. */
 static void conn_edge(struct hang_graph *g, uint32_t i)
 {
 	struct hang_conn *conn = &g->conn[i];
@@ -272,28 +285,48 @@ static enum hang_tri rank_calls(const struct hang_graph *g, uint32_t rank)
 	return called;
 }
 
-/* A ring's rank begins with a send and then sends what it has received: one that has sent less than
- * it has received has all that it needs. Of other algorithms nothing follows. */
-static bool rank_owes(const struct hang_graph *g, uint32_t rank)
+/* Whether a rank has sent since the oldest of its open receives began. A view notes a movement up
+ * to SPW_HANG_VIEW_US late, so a send must have been long before to say no. */
+static enum hang_tri rank_sent(const struct hang_graph *g, uint32_t rank)
 {
-	const struct hang_rank *r = &g->rank[rank];
-	int64_t sent = 0, received = 0, open = 0;
+	int64_t sent = INT64_MAX, oldest = -1, open = 0;
 
-	if (!r->comm || strcasecmp(r->comm->algorithm, "RING"))
-		return false;
 	for (uint32_t i = 0; i < g->conn_cnt; i++) {
 		const struct spw_hang_conn_row *row = conn_row(&g->conn[i]);
 
 		if (g->conn[i].rank != rank)
 			continue;
+		if (!row->moved_ns.known || !row->oldest_ns.known)
+			return HANG_UNKNOWN;
 		if (row->is_send.value) {
-			sent += row->begun.value;
+			sent = SPW_MIN(sent, row->moved_ns.value);
 			open += g->conn[i].open;
-		} else {
-			received += row->ended.value;
+		} else if (g->conn[i].open) {
+			oldest = SPW_MAX(oldest, row->oldest_ns.value);
 		}
 	}
-	return open == 0 && sent <= received;
+	if (oldest < 0 || sent == INT64_MAX)
+		return HANG_UNKNOWN;
+	if (open || sent <= oldest)
+		return HANG_YES;
+	return sent - oldest > SENT_NS ? HANG_NO : HANG_UNKNOWN;
+}
+
+/* In these collectives over a ring each rank begins with a send. The operation that hangs may be an
+ * older one than the last, in which it does not: then others have not sent, either. */
+static bool rank_owes(const struct hang_graph *g, uint32_t rank)
+{
+	const struct spw_hang_comm_row *comm = g->rank[rank].comm;
+
+	if (!comm || strcasecmp(comm->algorithm, "RING") ||
+	    (strcmp(comm->function, "AllReduce") && strcmp(comm->function, "AllGather") &&
+	     strcmp(comm->function, "ReduceScatter")))
+		return false;
+	for (uint32_t i = 0; i < g->rank_cnt; i++)
+		if (g->rank[i].paged && g->rank[i].group == g->rank[rank].group &&
+		    rank_sent(g, i) != (i == rank ? HANG_NO : HANG_YES))
+			return false;
+	return true;
 }
 
 /* A rank that cannot run or does not call takes all on itself: what its page says of the network
@@ -313,6 +346,7 @@ static void edge_settle(struct hang_graph *g, struct hang_conn *conn)
 		conn->edge = HANG_EDGE_NONE;
 }
 
+/* Edges first by each page alone; then those of ranks that do not run or call are corrected. */
 void hang_graph_edges(struct hang_graph *g)
 {
 	for (uint32_t i = 0; i < g->conn_cnt; i++)

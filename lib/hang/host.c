@@ -45,6 +45,7 @@ static enum hang_tri states_are(const struct hang_sink *sink, const char *wanted
 	return all;
 }
 
+/* A number that another process has by now, or a zombie: both have ended. */
 enum hang_tri hang_test_ended(const struct hang_sink *sink)
 {
 	const struct spw_hang_proc_row *first = sink_proc(sink, 0), *last = sink_proc(sink, LAST);
@@ -59,6 +60,7 @@ enum hang_tri hang_test_ended(const struct hang_sink *sink)
 	return state ? HANG_NO : HANG_UNKNOWN;
 }
 
+/* In all three snapshots: a debugger that only looks lets it go on between them. */
 enum hang_tri hang_test_stopped(const struct hang_sink *sink)
 {
 	const struct spw_hang_proc_row *last = sink_proc(sink, LAST);
@@ -74,31 +76,31 @@ enum hang_tri hang_test_stopped(const struct hang_sink *sink)
 	return stopped;
 }
 
-enum hang_tri hang_test_quota(const struct hang_sink *sink)
+enum hang_tri hang_test_frozen(const struct hang_sink *sink)
+{
+	const struct spw_hang_proc_row *was = sink_proc(sink, 1), *is = sink_proc(sink, LAST);
+
+	snprintf(sink->evidence, sink->room, "its control group is frozen");
+	return was ? hang_and(hang_is(was->frozen, 1), hang_is(is->frozen, 1)) : HANG_UNKNOWN;
+}
+
+/* A rank that waits spins, and so is throttled too: asked only of ranks that hold others up. */
+enum hang_tri hang_test_throttled(const struct hang_sink *sink)
 {
 	const struct spw_hang_proc_row *was = sink_proc(sink, 1), *is = sink_proc(sink, LAST);
 	const int64_t elapsed = hang_elapsed(sink->g, sink->rank);
-	enum hang_tri throttled, frozen;
+	int64_t stood;
 
-	if (!was || !elapsed)
+	if (!was || !elapsed || !was->throttled_us.known || !is->throttled_us.known)
 		return HANG_UNKNOWN;
-	frozen = hang_and(hang_is(was->frozen, 1), hang_is(is->frozen, 1));
-	throttled = hang_changed(was->throttled_us, is->throttled_us);
-	if (throttled == HANG_YES)
-		throttled = is->throttled_us.value - was->throttled_us.value > elapsed / 2000
-				    ? HANG_YES
-				    : HANG_NO;
-	if (frozen == HANG_YES)
-		snprintf(sink->evidence, sink->room, "its control group is frozen");
-	else
-		snprintf(sink->evidence, sink->room,
-			 "its control group's threads stood still for %ld of %ld ms for lack of "
-			 "quota",
-			 (long)((is->throttled_us.value - was->throttled_us.value) / 1000),
-			 (long)(elapsed / 1000000));
-	return hang_or(frozen, throttled);
+	stood = is->throttled_us.value - was->throttled_us.value;
+	snprintf(sink->evidence, sink->room,
+		 "for lack of quota its control group stood still for %ld of %ld ms",
+		 (long)(stood / 1000), (long)(elapsed / 1000000));
+	return stood > elapsed / 2000 ? HANG_YES : HANG_NO;
 }
 
+/* D in each of three looks is no short wait for a disk. */
 enum hang_tri hang_test_kernel_main(const struct hang_sink *sink)
 {
 	const int64_t pid = sink->g->rank[sink->rank].pid;
@@ -149,18 +151,24 @@ static bool proxy_share(const struct hang_graph *g, uint32_t rank, struct share 
 	return true;
 }
 
+/* NCCL need not ask for receives of its LL protocols; for sends it does. */
 enum hang_tri hang_test_loop(const struct hang_sink *sink)
 {
+	const struct hang_graph *g = sink->g;
 	const struct spw_hang_thread_row *row;
 	struct share share;
+	bool sends = false;
 
-	if (!proxy_share(sink->g, sink->rank, &share, &row))
+	if (!proxy_share(g, sink->rank, &share, &row))
 		return HANG_UNKNOWN;
+	for (uint32_t i = 0; i < g->conn_cnt; i++)
+		sends |= g->conn[i].rank == sink->rank && g->conn[i].open && g->conn[i].row[LAST] &&
+			 g->conn[i].row[LAST]->is_send.value;
 	snprintf(sink->evidence, sink->room,
 		 "NCCL's proxy thread %ld ran for %ld %% of 4.5 s and asked for none of its "
 		 "requests",
 		 (long)row->tid.value, (long)share.run);
-	return share.run >= 50 ? HANG_YES : HANG_NO;
+	return share.run < 50 ? HANG_NO : sends ? HANG_YES : HANG_UNKNOWN;
 }
 
 static void starved_show(const struct hang_sink *sink, const struct spw_hang_thread_row *row,
@@ -175,6 +183,7 @@ static void starved_show(const struct hang_sink *sink, const struct spw_hang_thr
 		 row->rival[0] ? row->rival : "what could not be read");
 }
 
+/* Runnable, and something else runs: a real-time thread, or too many on one core. */
 enum hang_tri hang_test_starved(const struct hang_sink *sink)
 {
 	const struct spw_hang_thread_row *row;
@@ -206,6 +215,19 @@ enum hang_tri hang_test_starved_slow(const struct hang_sink *sink)
 }
 
 /* ---- NCCL, its stream, its GPU ---- */
+
+/* Where a host has several ranks, one may wait for another without the network, on which nothing
+ * shows it. Never yes: it only keeps the rules behind it from naming this rank. */
+enum hang_tri hang_test_neighbour(const struct hang_sink *sink)
+{
+	const struct hang_rank *rank = &sink->g->rank[sink->rank];
+
+	if (hang_is(rank->row[LAST]->cuda, 0) == HANG_YES)
+		return HANG_NO;
+	if (!rank->comm || hang_changed(rank->comm->rank_cnt, rank->comm->node_cnt) != HANG_NO)
+		return HANG_UNKNOWN;
+	return HANG_NO;
+}
 
 /* A thread that yields until the proxy has an operation free for it grows in system time. So do
  * others: only its stack shows which it is. */
@@ -259,6 +281,8 @@ static enum hang_tri gpu_is(const struct hang_sink *sink, int64_t least, int64_t
 	return hang_is(sink_proc(sink, LAST)->cuda, 0) == HANG_YES ? HANG_NO : all;
 }
 
+/* NCCL's own kernel would have asked the network for something by now, so what runs is another. A
+ * GPU that is neither busy nor idle, or that other processes use, shows nothing. */
 enum hang_tri hang_test_gpu_busy(const struct hang_sink *sink)
 {
 	const struct spw_hang_gpu_row *gpu =
@@ -277,6 +301,7 @@ enum hang_tri hang_test_gpu_busy(const struct hang_sink *sink)
 	return HANG_YES;
 }
 
+/* NCCL's kernel has been enqueued, as its receives are open, and does not run. */
 enum hang_tri hang_test_gpu_idle(const struct hang_sink *sink)
 {
 	snprintf(sink->evidence, sink->room,

@@ -24,6 +24,8 @@
 
 /* ---- columns ---- */
 
+/* A row is described by the same list that its struct is made of, so a column that is added to the
+ * list is in the document, too. */
 struct column {
 	const char *name;
 	size_t offset;
@@ -113,6 +115,7 @@ static json_t *text_json(const char *text)
 	return json_string(shown);
 }
 
+/* Only what is known: a number of a row that is not known has no value to show. */
 static json_t *snap_row_json(const struct column *column, size_t cnt, const char *row)
 {
 	json_t *out = json_object();
@@ -129,6 +132,7 @@ static json_t *snap_row_json(const struct column *column, size_t cnt, const char
 	return out;
 }
 
+/* Tables without rows are left out; a source that gave nothing has its reason in "why". */
 static json_t *snap_json(const struct spw_hang_snap *snap)
 {
 	json_t *why = json_object(), *out = json_pack("{s:I}", "at_ns", (json_int_t)snap->at_ns);
@@ -183,6 +187,7 @@ static void text_take(const json_t *from, char *out, size_t bytes)
 		spw_text_show(text, out, bytes);
 }
 
+/* A number of another type, or out of range, stays unknown, as does a text that is none. */
 static void row_take(const struct column *column, size_t cnt, const json_t *from, char *row)
 {
 	for (size_t i = 0; i < cnt; i++) {
@@ -196,12 +201,15 @@ static void row_take(const struct column *column, size_t cnt, const json_t *from
 	}
 }
 
+/* What was added before an error is freed with the case. */
 static int snap_take(const json_t *from, struct spw_hang_snap *snap)
 {
 	const json_t *why = json_object_get(from, "why");
 
 	snap->taken = true;
 	snap->at_ns = json_integer_value(json_object_get(from, "at_ns"));
+	if (!spw_hang_num(snap->at_ns).known)
+		snap->at_ns = 0;
 	for (size_t i = 0; i < SPW_HANG_SOURCE_CNT; i++)
 		text_take(json_object_get(why, source_word[i].name), snap->why[i],
 			  sizeof(snap->why[i]));
@@ -259,11 +267,13 @@ void spw_hang_case_free(struct spw_hang_case *c)
 
 /* ---- the answer ---- */
 
+/* null: not known. */
 static json_t *known_json(bool known, int64_t value)
 {
 	return known ? json_integer(value) : json_null();
 }
 
+/* Of a verdict that no rule explains, rule and layer are null, and its texts are empty. */
 static json_t *verdict_json(const struct spw_hang_verdict *v)
 {
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:s}", "rule",

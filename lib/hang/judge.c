@@ -59,6 +59,7 @@ static struct spw_hang_num rank_since(const struct hang_graph *g, uint32_t rank,
 	return since;
 }
 
+/* What has no room replaces the last one: the count of sinks stays right. */
 static struct spw_hang_verdict *verdict_add(struct judge *j, uint32_t rank)
 {
 	struct hang_graph *g = &j->g;
@@ -97,6 +98,7 @@ static bool verdict_is_there(const struct judge *j, uint32_t rank, uint32_t rule
 	return false;
 }
 
+/* Layers are compared with the first one's. */
 static void verdict_explain(struct judge *j, struct spw_hang_verdict *v, uint32_t at,
 			    const char *evidence)
 {
@@ -345,6 +347,8 @@ static void judge_pages(struct judge *j)
 	}
 }
 
+/* Sinks first; what slows down is looked for only where nothing stands still, and connections that
+ * are not made only where nothing else was found. */
 static void judge_paged(struct judge *j)
 {
 	struct hang_graph *g = &j->g;
@@ -376,6 +380,7 @@ static void judge_paged(struct judge *j)
 
 /* ---- jobs without pages ---- */
 
+/* Two ranks may have the same thing, as both ends of a QP do; then both are named. */
 static void bare_order(struct judge *j, uint32_t order)
 {
 	struct hang_graph *g = &j->g;

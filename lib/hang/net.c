@@ -48,6 +48,7 @@ static enum hang_tri port_down(const struct spw_hang_port_row *port)
 	return HANG_NO;
 }
 
+/* Down in both of the last snapshots, so that a link that comes back is not blamed. */
 static enum hang_tri rail_link(const struct hang_sink *sink, const struct rail *rail)
 {
 	const enum hang_tri down = hang_and(port_down(rail->port[1]), port_down(rail->port[LAST]));
@@ -67,6 +68,7 @@ static bool why_is_loss(const char *why)
 	return strstr(why, "retry counter exceeded") || strstr(why, "probe was not answered");
 }
 
+/* What the other end of such a rail says: nothing, that this end left, or the same. */
 static bool why_is_end(const char *why)
 {
 	return !why[0] || strstr(why, "the peer took it out of service") || why_is_loss(why);
@@ -85,6 +87,7 @@ static enum hang_tri rail_counts(const struct rail *rail)
 		       hang_changed(a->out_of_sequence, b->out_of_sequence));
 }
 
+/* A rail that is up needs bytes that stand still; one that was left says itself why. */
 static enum hang_tri rail_loss(const struct hang_sink *sink, const struct rail *rail)
 {
 	const struct spw_hang_rail_row *row = rail->row[LAST];
@@ -109,6 +112,8 @@ static enum hang_tri rail_loss(const struct hang_sink *sink, const struct rail *
 	return lost;
 }
 
+/* By netlink, or by why lib/xfer left the rail: any status of a completion but the one of a loss.
+ */
 static enum hang_tri rail_qp(const struct hang_sink *sink, const struct rail *rail)
 {
 	const struct spw_hang_rail_row *row = rail->row[LAST];
@@ -127,7 +132,21 @@ static enum hang_tri rail_qp(const struct hang_sink *sink, const struct rail *ra
 	return strcmp(row->state, "up") && !why_is_end(row->why) ? HANG_YES : HANG_NO;
 }
 
-/* A test of each rail at both ends; one that holds is enough. */
+/* Whether a rail of that connection is up. */
+static bool rails_are_up(const struct hang_graph *g, const struct hang_conn *conn)
+{
+	const struct spw_hang_snap *snap = hang_snap(g, conn->rank, LAST);
+
+	for (uint32_t i = 0; i < snap->rail_cnt; i++)
+		if (hang_is(snap->rail[i].pid, g->rank[conn->rank].pid) == HANG_YES &&
+		    hang_changed(snap->rail[i].entry, conn->row[LAST]->entry) == HANG_NO &&
+		    !strcmp(snap->rail[i].state, "up"))
+			return true;
+	return false;
+}
+
+/* A test of each rail at both ends; one that holds is enough. A rail that is down explains nothing
+ * where another is up and stands still. */
 static enum hang_tri rails_ask(const struct hang_sink *sink,
 			       enum hang_tri (*test)(const struct hang_sink *, const struct rail *))
 {
@@ -140,10 +159,12 @@ static enum hang_tri rails_ask(const struct hang_sink *sink,
 	for (uint32_t e = 0; e < 2; e++) {
 		const struct spw_hang_snap *snap;
 		uint32_t found = 0;
+		bool up;
 
 		if (!end[e] || !end[e]->row[LAST])
 			return HANG_UNKNOWN;
 		snap = hang_snap(g, end[e]->rank, LAST);
+		up = !g->rank[end[e]->rank].moves && rails_are_up(g, end[e]);
 		for (uint32_t i = 0; i < snap->rail_cnt; i++) {
 			struct hang_sink at = *sink;
 			enum hang_tri holds = HANG_UNKNOWN;
@@ -153,6 +174,8 @@ static enum hang_tri rails_ask(const struct hang_sink *sink,
 			    hang_changed(snap->rail[i].entry, end[e]->row[LAST]->entry) != HANG_NO)
 				continue;
 			found++;
+			if (up && strcmp(snap->rail[i].state, "up"))
+				continue;
 			at.rank = end[e]->rank;
 			if (rail_find(g, end[e], snap->rail[i].rail.value, &rail))
 				holds = test(&at, &rail);
@@ -229,6 +252,7 @@ enum hang_tri hang_test_slow_rail(const struct hang_sink *sink)
 
 /* ---- start, and jobs without pages ---- */
 
+/* The side that listens cannot say who should have come. */
 enum hang_tri hang_test_start(const struct hang_sink *sink)
 {
 	const struct spw_hang_conn_row *row = sink->g->conn[sink->conn].row[LAST];
@@ -239,6 +263,7 @@ enum hang_tri hang_test_start(const struct hang_sink *sink)
 	return !strcmp(row->state, "connecting") ? HANG_YES : HANG_UNKNOWN;
 }
 
+/* The same connection for 5 s: its first packet is dropped, or nobody is there. */
 enum hang_tri hang_test_dial(const struct hang_sink *sink)
 {
 	const struct spw_hang_snap *first = hang_snap(sink->g, sink->rank, 0);

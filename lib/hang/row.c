@@ -35,6 +35,7 @@ static void *row_grow(void **rows, uint32_t *cnt, size_t bytes)
 		return row;                                                                       \
 	}
 
+/* By the list of tables, so that a new table needs no line here. */
 void *spw_hang_row_add(struct spw_hang_snap *snap, enum spw_hang_table table)
 {
 	switch (table) {

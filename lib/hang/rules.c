@@ -12,15 +12,20 @@
 #define RUNS "/proc of each process (same user, or root)"
 
 const struct hang_rule hang_rule[] = {
+	/* A process that cannot run: nothing that its page says counts any more, and all who wait
+	 * for it wait for this. Asked of every rank first. */
 	{"ended", HANG_SINK_DOWN | HANG_SINK_BARE, 0, SPW_HANG_LAYER_process, RUNS, hang_test_ended,
 	 "its process has ended", "it is", "dmesg | grep -i -e oom -e segfault; its last output"},
 	{"stopped", HANG_SINK_DOWN | HANG_SINK_BARE, 0, SPW_HANG_LAYER_process, RUNS,
 	 hang_test_stopped, "its process is stopped, by a signal or a tracer", "it is",
 	 "kill -CONT PID, or end the debugger that holds it"},
-	{"quota", HANG_SINK_DOWN | HANG_SINK_BARE, 0, SPW_HANG_LAYER_quota,
-	 "its control group (cgroup.freeze, cpu.stat)", hang_test_quota,
-	 "its control group does not let it run", "it is",
-	 "cat /proc/PID/cgroup: thaw it (cgroup.freeze), or raise cpu.max"},
+	{"frozen", HANG_SINK_DOWN | HANG_SINK_BARE, 0, SPW_HANG_LAYER_quota,
+	 "its control group (cgroup.freeze)", hang_test_frozen, "its control group is frozen",
+	 "it is", "cat /proc/PID/cgroup, and thaw it: echo 0 > .../cgroup.freeze; docker unpause"},
+	/* A proxy thread that does not call: from what keeps it off its core to NCCL itself. */
+	{"throttled", HANG_SINK_SELF | HANG_SINK_ABSENT, 0, SPW_HANG_LAYER_quota,
+	 "its control group (cpu.stat)", hang_test_throttled, "its CPU quota is used up", "it is",
+	 "a larger cpu.max (--cpus of a container), or a cpuset in its place"},
 	{"kernel", HANG_SINK_SELF, 0, SPW_HANG_LAYER_kernel, "NCCL's proxy thread in /proc",
 	 hang_test_kernel_proxy, "NCCL's proxy thread waits in the kernel",
 	 "cat /proc/PID/task/TID/stack", "dmesg: a device or a file system that does not answer"},
@@ -34,11 +39,17 @@ const struct hang_rule hang_rule[] = {
 	 "run and wait times of NCCL's proxy thread", hang_test_starved,
 	 "NCCL's proxy thread gets no CPU", "it is",
 	 "taskset -p, chrt -p: move what runs on that CPU, or the rank"},
+	/* Nothing is under way on a rank for which others wait. First what the ranks called, then
+	 * what may stand before the call, from the outside in: another rank of the host, NCCL's
+	 * pool of operations, the GPU; and only then the program. */
 	{"diverged", HANG_SINK_ABSENT | HANG_SINK_OWES | HANG_SINK_CYCLE | HANG_NOBODY, 0,
 	 SPW_HANG_LAYER_program, "NCCL's profiler calls of each rank", hang_test_diverged,
 	 "ranks of one communicator call different things",
 	 "PyTorch's flight recorder: both call sites",
 	 "compare the program's branches: which rank is wrong cannot be known here"},
+	{"neighbour", HANG_SINK_ABSENT | HANG_SINK_OWES, 0, SPW_HANG_LAYER_nccl,
+	 "the ranks beside it on its host: what NCCL moves inside a host is on no page",
+	 hang_test_neighbour, "", "", ""},
 	{"dry", HANG_SINK_ABSENT, 0, SPW_HANG_LAYER_nccl,
 	 "a stack of the thread that yields (eu-stack -p PID: ncclLocalOpAppend?)", hang_test_dry,
 	 "NCCL's proxy has no operation left to give out", "freeOps is -1 in gdb",
@@ -54,6 +65,8 @@ const struct hang_rule hang_rule[] = {
 	 "NCCL's profiler calls of each rank", hang_test_absent,
 	 "its program has not come to the operation in which the others wait",
 	 "py-spy dump --pid PID, or eu-stack -p PID", "look at what its main thread does"},
+	/* Bytes that are with the NICs. A port that is down explains the errors of its queue pairs,
+	 * and a loss those of its peers', so the causes come before their effects. */
 	{"link", HANG_SINK_NET | HANG_SINK_LIMPS, 0, SPW_HANG_LAYER_link,
 	 "states of the ports at both ends", hang_test_link, "a port is down", "it is",
 	 "ip link; ethtool: the cable and the other end"},
@@ -64,6 +77,7 @@ const struct hang_rule hang_rule[] = {
 	{"qp", HANG_SINK_NET | HANG_SINK_LIMPS, 0, SPW_HANG_LAYER_qp, "why its rails are down",
 	 hang_test_qp, "a queue pair is in error", "it is",
 	 "the log of both ranks (NCCL_DEBUG=WARN); spinwire-doctor"},
+	/* Only what moves: nobody is held up, so these are answers about time lost. */
 	{"slow-rail", HANG_SINK_SLOW, 0, SPW_HANG_LAYER_link, "bytes of each rail",
 	 hang_test_slow_rail, "a rail is slow",
 	 "spinwire-perf between the two hosts over that rail",
@@ -75,6 +89,8 @@ const struct hang_rule hang_rule[] = {
 	{"start", HANG_SINK_START, 0, SPW_HANG_LAYER_bootstrap, "the address that it dials",
 	 hang_test_start, "a connection is not made", "ping, and ip route get, of that address",
 	 "NCCL_SOCKET_IFNAME: the interface that both hosts reach; a firewall"},
+	/* Without a page nothing shows who waits. What is left are facts that stop a rank for
+	 * certain, in the order in which the sources can be had. */
 	{"link", HANG_SINK_BARE, 2, SPW_HANG_LAYER_link,
 	 "its queue pairs (netlink) and the states of their ports", hang_test_bare_link,
 	 "a port that it uses is down", "it is", "ip link; ethtool: the cable and the other end"},

@@ -12,12 +12,14 @@
 /* host.c: the rank alone. */
 enum hang_tri hang_test_ended(const struct hang_sink *sink);
 enum hang_tri hang_test_stopped(const struct hang_sink *sink);
-enum hang_tri hang_test_quota(const struct hang_sink *sink);
+enum hang_tri hang_test_frozen(const struct hang_sink *sink);
+enum hang_tri hang_test_throttled(const struct hang_sink *sink);
 enum hang_tri hang_test_kernel_main(const struct hang_sink *sink);
 enum hang_tri hang_test_kernel_proxy(const struct hang_sink *sink);
 enum hang_tri hang_test_loop(const struct hang_sink *sink);
 enum hang_tri hang_test_starved(const struct hang_sink *sink);
 enum hang_tri hang_test_starved_slow(const struct hang_sink *sink);
+enum hang_tri hang_test_neighbour(const struct hang_sink *sink);
 enum hang_tri hang_test_dry(const struct hang_sink *sink);
 enum hang_tri hang_test_gpu_busy(const struct hang_sink *sink);
 enum hang_tri hang_test_gpu_idle(const struct hang_sink *sink);

@@ -50,10 +50,14 @@ struct spw_hang_num {
 	bool known;
 };
 
-/* Purpose: a number that is known. Thread: any; pure. */
+#define SPW_HANG_NUM_MAX (1ll << 56) /* 2 years in ns; 72 PB */
+
+/* Purpose: a number that is known; one beyond +- SPW_HANG_NUM_MAX is no fact, so that sums and
+ *   differences of facts have room. Thread: any; pure. */
 SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 {
-	return (struct spw_hang_num){.value = value, .known = true};
+	return (struct spw_hang_num){
+		.value = value, .known = value >= -SPW_HANG_NUM_MAX && value <= SPW_HANG_NUM_MAX};
 }
 
 /* ---- tables ---- */

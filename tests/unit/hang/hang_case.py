@@ -25,9 +25,9 @@ class Case:
                             "sm_mhz": 2400, "sm_max_mhz": 3000, "reasons": 0}]
         if page:
             proc["profiler"] = 1
-            snap["comm"] = [{"pid": pid, "comm": COMM, "rank": rank, "rank_cnt": self.cnt, "colls": 8,
-                             "function": "AllReduce", "sequence": 7, "count": 1 << 20, "datatype": "ncclFloat32",
-                             "algorithm": "RING"}]
+            snap["comm"] = [{"pid": pid, "comm": COMM, "rank": rank, "rank_cnt": self.cnt, "node_cnt": self.cnt,
+                             "colls": 8, "function": "AllReduce", "sequence": 7, "count": 1 << 20,
+                             "datatype": "ncclFloat32", "algorithm": "RING"}]
             left, right = (rank - 1) % self.cnt, (rank + 1) % self.cnt
             snap["conn"] = [self.conn(rank, 0, 1, f"{rank:08x}{right:08x}", right),
                             self.conn(rank, 1, 0, f"{left:08x}{rank:08x}", left)]
