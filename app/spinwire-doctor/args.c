@@ -32,15 +32,22 @@ static const struct spw_opt_command command[] = {
 	{"plan", "", "addresses and variables of NCCL and MPI for a peer"},
 	{"cores", "N", "what --lcores auto takes for N lcores"},
 	{"idle", "", "what the machine takes from cores that only spin"},
+	{"hang", "[CASE...]", "who hangs NCCL's collective here and on --hosts"},
 	{"answer", "", "what --measure --peer starts on HOST"},
 	{NULL, NULL, NULL}};
 
 /* How many files each takes, in the same order. */
 static const struct {
 	uint32_t min, max;
-} file_range[] = {
-	{0, 0}, {1, 1}, {1, DOCTOR_FILE_MAX}, {2, 2}, {0, DOCTOR_FILE_MAX}, {0, DOCTOR_FILE_MAX},
-	{0, 0}, {0, 0}};
+} file_range[] = {{0, 0},
+		  {1, 1},
+		  {1, DOCTOR_FILE_MAX},
+		  {2, 2},
+		  {0, DOCTOR_FILE_MAX},
+		  {0, DOCTOR_FILE_MAX},
+		  {0, 0},
+		  {0, DOCTOR_FILE_MAX},
+		  {0, 0}};
 _Static_assert(SPW_ARRAY_CNT(file_range) == SPW_ARRAY_CNT(command) - 1, "a range for each command");
 
 /* Used for words and for --replay alike: both name recorded machines. */
@@ -84,7 +91,7 @@ static const struct spw_opt table[] = {
 	{FIELD(receipt), .name = "receipt", SPW_OPT_FILE,
 	 .help = "facts, findings, recorded machine and a SHA-256, as JSON"},
 	{SPW_OPT_SETTER(file_add, "FILE"), .name = "replay",
-	 .help = "plan, cores: of a recorded machine in place of this one"},
+	 .help = "plan, cores: of a recorded machine; hang: a saved case"},
 	{FIELD(apply), .name = "apply", .kind = SPW_OPT_STRING, .value = "DIR",
 	 .help = "plan: write DIR/etc/netplan/60-spinwire.yaml by a rename"},
 	{FIELD(near), .name = "near", .kind = SPW_OPT_STRING, .value = "NIC",
@@ -93,6 +100,14 @@ static const struct spw_opt table[] = {
 	 .help = "idle: cores to spin on; else the one that this is on"},
 	{FIELD(idle_ns), .name = "seconds", .kind = SPW_OPT_TIME, .min = SECOND / 100,
 	 .max = 3600 * SECOND, .bare_unit = SECOND, .help = "idle: for how long; else 2"},
+	{FIELD(hosts), .name = "hosts", .kind = SPW_OPT_STRING, .value = "A,B",
+	 .help = "hang: hosts of the other ranks, by ssh"},
+	{FIELD(save), .name = "save", SPW_OPT_FILE,
+	 .help = "hang: all that was read, for --replay; -: stdout"},
+	{FIELD(hang_pid), .name = "pid", .kind = SPW_OPT_NUMBER, .min = 1, .max = 4194304,
+	 .help = "hang: this process of this host alone; else all with NCCL"},
+	{FIELD(ras), .name = "ras", .kind = SPW_OPT_FLAG,
+	 .help = "hang: ask NCCL's RAS also where its version can crash the job"},
 	SPW_OPT_VERBOSITY(struct doctor_args, verbosity, NULL),
 };
 
@@ -101,11 +116,12 @@ static const char *const usage[] = {"[check] [--facts] [--json FILE] [--receipt 
 				    "record FILE | replay FILE [CHANGES]... | diff A B",
 				    "plan --peer HOST|FILE [--apply DIR]",
 				    "cores N [--near NIC] | idle [--cores CORES]",
+				    "hang [--hosts A,B] [--save FILE] [--replay FILE]",
 				    NULL};
 static const struct spw_opt_pair status[] = {
-	{"0", "no finding is an error (diff: nothing differs)"},
-	{"1", "usage"},
-	{"2", "one is an error"},
+	{"0", "no finding is an error (diff: nothing differs; hang: it moves)"},
+	{"1", "usage (hang: also a rank is named)"},
+	{"2", "one is an error (hang: unknown)"},
 	{"130 or 143", "interrupted"},
 	{NULL, NULL}};
 static const struct spw_opt_pair example[] = {
@@ -114,6 +130,8 @@ static const struct spw_opt_pair example[] = {
 	 "Addresses for two machines that are cabled to each other; this one's netplan file."},
 	{"spinwire-doctor --measure --peer spark2 --receipt receipt.json",
 	 "What the cables between two machines carry, with all that was read."},
+	{"spinwire-doctor hang --hosts spark2 --save case.json",
+	 "Which rank of a hanging job the others wait for, and why."},
 	{NULL, NULL}};
 
 static const struct spw_opt_program program = {
@@ -203,6 +221,18 @@ static int files_cnt_check(const struct doctor_args *args)
 		       file_range[at].min, file_range[at].max);
 }
 
+static int hang_check(const struct doctor_args *args)
+{
+	if (!strcmp(args->command, "hang"))
+		return args->file_cnt && (args->hosts || args->hang_pid)
+			       ? spw_err(EINVAL, "hang: a saved case has its hosts: no --hosts, no "
+						 "--pid with --replay")
+			       : 0;
+	return args->hosts || args->save || args->hang_pid || args->ras
+		       ? spw_err(EINVAL, "--hosts, --save, --pid and --ras belong to hang")
+		       : 0;
+}
+
 /* An output that a command does not have would be missed only after it ran. */
 static int outputs_check(const struct doctor_args *args)
 {
@@ -237,7 +267,8 @@ static int args_check(struct doctor_args *args)
 	if (args->expect_bps && !args->measure)
 		return spw_err(EINVAL, "--expect belongs to --measure");
 	args->expect_mbps = (int64_t)(args->expect_bps / 1000000);
-	return cores_wanted_check(args) < 0 || idle_check(args) < 0 || outputs_check(args) < 0
+	return cores_wanted_check(args) < 0 || idle_check(args) < 0 || hang_check(args) < 0 ||
+			       outputs_check(args) < 0
 		       ? -EINVAL
 		       : 0;
 }

@@ -24,7 +24,7 @@
 
 struct doctor_args {
 	const char *command; /* "check", "record", "replay", "diff", "plan", "answer", "cores",
-				"idle" */
+				"idle", "hang" */
 	const char *file[DOCTOR_FILE_MAX]; /* what follows the command, or --replay */
 	uint32_t file_cnt;
 	const char *json, *csv, *receipt; /* NULL: none; "-": stdout */
@@ -32,7 +32,9 @@ struct doctor_args {
 	const char *apply;        /* plan: the root below which the netplan file is written; NULL */
 	const char *cores, *near; /* cores: how many, near which NIC; NULL: any */
 	uint64_t core_cnt;
-	bool facts, full, measure;
+	const char *hosts, *save; /* hang: "A,B"; where the case is written; NULL */
+	uint32_t hang_pid;        /* hang: this process alone; 0: all */
+	bool facts, full, measure, ras;
 	struct spw_opt_verbosity verbosity;
 	uint64_t expect_bps; /* measure: what one function should carry; 0: not given */
 	uint32_t idle_cnt, idle_core[DOCTOR_IDLE_MAX];
@@ -55,6 +57,10 @@ int doctor_live(struct spw_plat **plat_out);
 int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **plat_out);
 /* A file, or else a host: runs spinwire-doctor there over ssh. */
 int doctor_peer(const char *peer, struct spw_plat **plat_out);
+
+/* A file of JSON. *out: a new reference, or NULL.
+ * Errors: -EIO cannot be read; -EINVAL no JSON. */
+int doctor_json_load(const char *file, json_t **out);
 
 /* measure.c: measures, and adds pairs and findings to plat.
  * Errors: -ENODEV nothing can be measured; those of lib/rdma; -EIO, -EPROTO of the peer. */
@@ -81,6 +87,10 @@ void doctor_busy_read(struct doctor_busy *busy);
 void doctor_busy_since(const struct doctor_busy *before, struct doctor_busy *after);
 /* Prints the busiest of a core, at most three, as shares of seconds. Returns: how many. */
 uint32_t doctor_busy_print(const struct doctor_busy *busy, uint32_t core, double seconds);
+
+/* hang.c: who hangs the collective. Returns: the exit status.
+ * Errors: -EINVAL, -EPROTO, -EIO of what was named; those of spw_hang_read. */
+int doctor_hang(const struct doctor_args *args);
 
 /* table.c: prints text from outside, which must not move the cursor. */
 void doctor_put(const char *text);

@@ -6,6 +6,7 @@
  *
  *    check, replay   source ─ (measure) ─ table or facts ─ JSON ─ receipt ─ status of the findings
  *    record          source ─ tree ─ file
+ *    hang            facts of the ranks ─ judge ─ answer ─ JSON, case
  *    plan            both machines ─ plan ─ file with --apply
  *
  * An exit status is that of the findings only if everything that was asked for could be written.
@@ -43,7 +44,8 @@ static int doctor_outputs_try(const struct doctor_args *args)
 bool doctor_is_quiet(const struct doctor_args *args)
 {
 	return args->verbosity.quiet || app_file_is_stdout(args->json) ||
-	       app_file_is_stdout(args->csv) || app_file_is_stdout(args->receipt);
+	       app_file_is_stdout(args->csv) || app_file_is_stdout(args->receipt) ||
+	       app_file_is_stdout(args->save);
 }
 
 /* check and replay. As of every command, the exit status is returned, or -errno. */
@@ -146,7 +148,8 @@ static int doctor_run(const struct doctor_args *args)
 		int (*run)(const struct doctor_args *args);
 	} other[] = {{"record", doctor_record},  {"diff", doctor_diff_files},
 		     {"cores", doctor_cores},    {"idle", doctor_idle},
-		     {"plan", doctor_plan_read}, {"answer", doctor_answer}};
+		     {"plan", doctor_plan_read}, {"answer", doctor_answer},
+		     {"hang", doctor_hang}};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(other); i++)
 		if (!strcmp(args->command, other[i].name))

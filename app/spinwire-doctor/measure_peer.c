@@ -279,7 +279,7 @@ int measure_peer(const struct doctor_args *args, const struct spw_plat *plat,
 	if (!p)
 		return spw_err(ENOMEM, "no memory to measure");
 	p->args = args;
-	rc = doctor_ssh_start(args->peer, word, &p->ssh);
+	rc = doctor_ssh_start("--peer", args->peer, word, &p->ssh);
 	rc = rc ? rc : peer_links_make(p, plat);
 	rc = rc ? rc : peer_measure_all(p, plat, list);
 	doctor_ssh_end(&p->ssh);

@@ -135,9 +135,9 @@ int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **pl
 /* ---- another host ---- */
 
 /* One deadline for all of it, so a host that sends slowly cannot hold this end. */
-static int source_ssh_input(struct input *in, const char *host, const struct doctor_ssh *ssh)
+static int source_ssh_input(struct input *in, const char *host, const struct doctor_ssh *ssh,
+			    uint64_t until)
 {
-	uint64_t until = doctor_ssh_until(RECEIPT_MS);
 	ssize_t n = 1;
 	int rc;
 
@@ -146,8 +146,8 @@ static int source_ssh_input(struct input *in, const char *host, const struct doc
 			return rc;
 		n = doctor_ssh_read(ssh, until, in->text + in->bytes, in->room - in->bytes);
 		if (n < 0)
-			return spw_err((int)-n, "%s: no whole receipt came over ssh in %u s: %s",
-				       host, RECEIPT_MS / 1000, strerror((int)-n));
+			return spw_err((int)-n, "%s: nothing whole came over ssh in time: %s", host,
+				       strerror((int)-n));
 		in->bytes += (size_t)n;
 	}
 	return 0;
@@ -173,9 +173,9 @@ static int source_ssh_read(struct input *in, const char *host)
 {
 	static const char *const word[] = {"--receipt", "-"};
 	struct doctor_ssh ssh;
-	int rc = doctor_ssh_start(host, word, &ssh), status;
+	int rc = doctor_ssh_start("--peer", host, word, &ssh), status;
 
-	rc = rc ? rc : source_ssh_input(in, host, &ssh);
+	rc = rc ? rc : source_ssh_input(in, host, &ssh, doctor_ssh_until(RECEIPT_MS));
 	status = doctor_ssh_end(&ssh);
 	if (rc == 0)
 		source_banner_skip(in);
@@ -185,6 +185,37 @@ static int source_ssh_read(struct input *in, const char *host)
 			     "installed there? Else copy a receipt here: spinwire-doctor --receipt "
 			     "FILE",
 			     host, status);
+	return rc;
+}
+
+int doctor_ssh_json(const struct doctor_ssh *ssh, const char *host, uint64_t until, json_t **out)
+{
+	struct input in = {0};
+	int rc = source_ssh_input(&in, host, ssh, until);
+
+	if (rc == 0)
+		source_banner_skip(&in);
+	*out = rc ? NULL : json_loadb(in.text, in.bytes, JSON_REJECT_DUPLICATES, NULL);
+	if (rc == 0 && !*out)
+		rc = spw_err(EPROTO, "%s: answers no JSON over ssh", host);
+	source_input_free(&in);
+	return rc;
+}
+
+int doctor_json_load(const char *file, json_t **out)
+{
+	struct input in = {0};
+	FILE *from = fopen(file, "re");
+	json_error_t error;
+	int rc = from ? source_input_file(&in, file, from)
+		      : spw_err(EIO, "%s: cannot read: %s", file, strerror(errno));
+
+	if (from)
+		fclose(from);
+	*out = rc ? NULL : json_loadb(in.text, in.bytes, JSON_REJECT_DUPLICATES, &error);
+	if (rc == 0 && !*out)
+		rc = spw_err(EINVAL, "%s:%d: is no JSON: %s", file, error.line, error.text);
+	source_input_free(&in);
 	return rc;
 }
 

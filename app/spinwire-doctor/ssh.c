@@ -4,9 +4,9 @@
  * spinwire-doctor on another host, over ssh: its stdin and stdout are two pipes here. The other
  * host may send anything, or nothing more: every wait has an end.
  *
- * source.c reads a receipt over it, measure_peer.c holds a dialogue. ssh asks for nothing
- * (BatchMode) and gives up a host that does not answer. Errors of reading come without a text: the
- * callers know what they were waiting for.
+ * source.c reads a receipt over it, hang.c a case, measure_peer.c holds a dialogue. ssh asks for
+ * nothing (BatchMode) and gives up a host that does not answer. Errors of reading come without a
+ * text: the callers know what they were waiting for.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -46,13 +46,14 @@ static void ssh_child_run(const char *host, const char *const word[2], int in, i
 }
 
 /* After an error too the caller calls doctor_ssh_end, which closes what was opened. */
-int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_ssh *ssh)
+int doctor_ssh_start(const char *option, const char *host, const char *const word[2],
+		     struct doctor_ssh *ssh)
 {
 	int fd[4] = {-1, -1, -1, -1}, rc = 0;
 
 	*ssh = (struct doctor_ssh){.pid = -1, .to = -1, .from = -1};
 	if (!ssh_is_host(host))
-		return spw_err(EINVAL, "--peer: '%s' is neither a file nor the name of a host",
+		return spw_err(EINVAL, "%s: '%s' is neither a file nor the name of a host", option,
 			       host);
 	signal(SIGPIPE, SIG_IGN); /* a host that goes shows as an error of the write */
 	/* close-on-exec: what the child does not dup2 is closed there. */
