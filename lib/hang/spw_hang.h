@@ -215,7 +215,7 @@ SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 	T(sizes, 64, "of its input and output")       \
 	T(state, 12, "scheduled, started, completed") \
 	N(age_ns, "since it was created")             \
-	T(site, 160, "file:line function of the innermost frame of the program")
+	T(site, 208, "file:line function of the innermost frame of the program")
 
 /* What NCCL's RAS answered. */
 #define SPW_HANG_RAS_LIST(N, T)                     \
