@@ -129,7 +129,7 @@ static void recorder_site(const struct dump *d, const struct pickle_value *frame
 static void recorder_row(struct dump *d, const struct pickle_value *entry)
 {
 	struct spw_hang_op_row *row;
-	struct spw_hang_num created = recorder_number(d, entry, "time_created_ns");
+	const struct pickle_value *created = pickle_member(&d->p, entry, "time_created_ns");
 	const bool is_p2p = recorder_number(d, entry, "is_p2p").value;
 
 	if (d->row_cnt == ROWS_MAX || !(row = spw_hang_row_add(d->r->snap, SPW_HANG_TABLE_op)))
@@ -148,8 +148,10 @@ static void recorder_row(struct dump *d, const struct pickle_value *entry)
 	recorder_sizes(d, pickle_member(&d->p, entry, "output_sizes"), row->sizes,
 		       sizeof(row->sizes));
 	recorder_site(d, pickle_member(&d->p, entry, "frames"), row->site, sizeof(row->site));
-	if (created.known && d->r->now_real_ns && spw_in_range(created.value, 1, d->r->now_real_ns))
-		row->age_ns = spw_hang_num(d->r->now_real_ns - created.value);
+	/* a moment of the wall clock is above what a fact may be */
+	if (created && created->kind == PICKLE_INT && d->r->now_real_ns &&
+	    spw_in_range(created->number, 1, d->r->now_real_ns))
+		row->age_ns = spw_hang_num(d->r->now_real_ns - created->number);
 }
 
 static int recorder_entries(struct dump *d)

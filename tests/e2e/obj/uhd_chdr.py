@@ -7,6 +7,7 @@
 import json
 import sys
 
+import documents
 from uhd import chdr
 
 FIELDS = ("vc", "eob", "eov", "num_mdata", "seq_num", "length", "dst_epid")
@@ -36,4 +37,4 @@ def make(line):
 
 
 for text in sys.stdin:
-    print(json.dumps({"read": read, "make": make}[sys.argv[1]](json.loads(text))))
+    print(json.dumps({"read": read, "make": make}[sys.argv[1]](documents.foreign(text))))
