@@ -4,8 +4,12 @@
 there is no torch. Images come as float16 [height, width], 0 .. 255."""
 import sys
 
-import numpy
 import spinwire
+
+try:
+    import numpy
+except ImportError:
+    sys.exit("it needs NumPy: apt install python3-numpy")
 
 try:
     import torch
@@ -45,4 +49,11 @@ def main(config, images=10):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    try:
+        main(*sys.argv[1:])
+    except spinwire.Error as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)

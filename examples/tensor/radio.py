@@ -3,8 +3,12 @@
 """radio.py CONFIG [OBJECTS]: where a radio's strongest carrier is. Objects are float32 [samples, 2], I and Q."""
 import sys
 
-import numpy
 import spinwire
+
+try:
+    import numpy
+except ImportError:
+    sys.exit("it needs NumPy: apt install python3-numpy")
 
 RATE_HZ = 1_000_000
 
@@ -28,4 +32,11 @@ def main(config, objects=10):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    try:
+        main(*sys.argv[1:])
+    except spinwire.Error as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -5,8 +5,12 @@ antennas, each turned by its phase. Heaps are int8 [antennas, channels, times, 2
 apart. What is missing of a heap is zero and adds nothing."""
 import sys
 
-import numpy
 import spinwire
+
+try:
+    import numpy
+except ImportError:
+    sys.exit("it needs NumPy: apt install python3-numpy")
 
 BEAMS = 33
 
@@ -37,4 +41,11 @@ def main(config, heaps=10):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    try:
+        main(*sys.argv[1:])
+    except spinwire.Error as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -272,6 +272,18 @@ def interrupted(config):
     raise AssertionError("no signal")
 
 
+def silent(config):
+    """What has waited long without an object says so once."""
+    with spinwire.open(config) as stream:
+        stream.next(5).release()
+        stream._silent_at = 1e-9  # pylint: disable=protected-access
+        for _ in range(2):
+            try:
+                stream.next(0.1)
+            except TimeoutError:
+                print("nothing")
+
+
 def starts_in_vain(config):
     refused(lambda: spinwire.open(config), errno.ECHILD, "ended with status 1", config)
 

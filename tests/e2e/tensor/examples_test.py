@@ -114,6 +114,19 @@ def example(name, frames, count):
     return [line for line in text.splitlines() if re.match(r"(image|block|heap) \d+: ", line)], text
 
 
+def test_mistakes():
+    """No arguments, no such file, no NumPy: a line that says what to do, and no traceback."""
+    if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True, check=False).returncode:
+        raise spwtest.Skip("python3-numpy is not installed (tools/deps test)")
+    env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "tools", "lib")}
+    for name in ("camera", "radio", "telescope"):
+        for options, words, answer in (((), (), f"{name}.py CONFIG ["), ((), ("nosuch.yaml",), "no file nosuch.yaml"),
+                                       (("-S",), ("nosuch.yaml",), "apt install python3-numpy")):
+            done = subprocess.run([PYTHON, *options, os.path.join(EXAMPLES, name + ".py"), *words], env=env, text=True,
+                                  capture_output=True, check=False)
+            check(done.returncode == 1 and answer in done.stderr and "Traceback" not in done.stderr, done.stderr)
+
+
 def test_camera():
     lines, text = example("camera", images(4), 4)
     equal(len(lines), 4, text)

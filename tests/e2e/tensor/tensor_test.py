@@ -147,6 +147,13 @@ def test_two_consumers():
     check(f"took back 2 from {first.pid}\n" in out[0], out[0])
 
 
+def test_silent():
+    with place() as here, here.publisher(gap_us=900_000):
+        text = here.consume("silent")
+    equal(text.count("still waiting for the first object of camera (spinwire is process "), 1, text)
+    equal(text.count("nothing"), 2, text)
+
+
 def test_document():
     """The lines of Python that docs/140 shows, with the stand-in as the spinwire that has that file."""
     page = spwlab.read(os.path.join(HERE, "..", "..", "..", "docs", "140-packet-to-tensor.md"))

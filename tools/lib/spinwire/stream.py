@@ -20,6 +20,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 import typing
@@ -30,6 +31,7 @@ KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's type codes that Num
 DEVICES = {None: 0, "cpu": 1, "cuda": 2}
 SLICE_NS = 100_000_000  # a signal is handled between two waits
 START_S, STOP_S = 60, 20
+SILENT_S = 3  # without a first object, until that is said
 _numbers = itertools.count()
 
 
@@ -310,6 +312,7 @@ class Stream:
         self.shape = tuple(shape.dim[:shape.ndim])
         self.strides = tuple(stride * item for stride in shape.stride[:shape.ndim])
         kind = KINDS.get(shape.type_code) if item else None
+        self._silent_at = time.monotonic() + SILENT_S  # None: an object came, or the line was printed
         self.dtype = f"{'|' if item == 1 else '<'}{kind}{item}" if kind else None  # NumPy's, None: it has none
 
     def next(self, timeout_s=None):
@@ -322,12 +325,21 @@ class Stream:
             if status == 0:
                 tensor = Tensor(self, self._handle, raw)
                 self._alive.add(tensor)
+                self._silent_at = None
                 return tensor
             if status == -errno.EPIPE:
                 break
+            self._warn_silent()
             if status != -errno.ETIMEDOUT or (until is not None and time.monotonic() >= until):
                 _must(status)
         return None
+
+    def _warn_silent(self):
+        if self._silent_at and time.monotonic() > self._silent_at:
+            self._silent_at = None
+            print(f"spinwire: still waiting for the first object of {self.name} (spinwire is process {self.pid}): does "
+                  "its sender run, with the ports of the description? spinwire-top shows what arrives",
+                  file=sys.stderr, flush=True)
 
     def __iter__(self):
         return self
@@ -380,8 +392,11 @@ def open(of=None, stream=None, device=None, prefix=None, eal=()):  # pylint: dis
     try:
         return make(of, prefix)
     except Error as error:
-        if error.errno != errno.ENOENT or of is None or prefix or not os.path.isfile(of):
+        if error.errno != errno.ENOENT or of is None or prefix:
             raise
+        if not os.path.isfile(of):
+            raise Error(errno.ENOENT, f"{error.strerror}; to start one, name the file of a config: there is no file "
+                        f"{os.fspath(of)}") from None
     child = _Child(os.fspath(of), eal)
     try:
         return child.attach(lambda own: make(None, own, child))
