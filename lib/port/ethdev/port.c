@@ -285,6 +285,7 @@ static int ethdev_dev_stop(struct ethdev_port *ep)
 	ethdev_stat_read(ep);
 	ethdev_phy_keep(ep);
 	if (ethdev_slots_out(ep)) { /* some PMDs hold mbufs until their queues are freed */
+		ethdev_link_unwatch(ep);
 		rte_eth_dev_close(ep->port_id);
 		ep->closed = true;
 	}

@@ -113,6 +113,17 @@ def test_sum():
     equal(summary["ports"][0]["rx"]["bytes"], sum(map(len, frames)), "bytes received")
 
 
+def test_infinite():
+    """net_pcap holds mbufs until it is closed, which must be after all that names its port."""
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "in.pcap")
+        spwtest.write_pcap(path, [bytes(64)] * 100)
+        with Run(["--port", f"ethdev:net_pcap0,rx_pcap={path},infinite_rx=1", "--executor", "inline", "--frames",
+                  "1000"]) as run:
+            balanced(run.finish())
+            check("Invalid port_id" not in run.output(), run.output())
+
+
 def test_too_long():
     """A frame that is longer than a slot is dropped by the driver with its reason; its neighbours are not touched."""
     frames = [udp_frame(b"a" * 100), udp_frame(b"b" * 8000), udp_frame(b"c" * 100)]
