@@ -80,8 +80,9 @@ static int arg_number_set(const struct spw_handler_arg *arg, void *field, const 
 	errno = 0;
 	v = strtoull(value, &end, 0);
 	if (errno || *end || *value < '0' || *value > '9' || v < arg->min || v > arg->max)
-		return spw_err(EINVAL, "%s=%.64s: %llu .. %llu", arg->name, value,
-			       (unsigned long long)arg->min, (unsigned long long)arg->max);
+		return spw_err(EINVAL, "%s=%.64s: %llu .. %llu%s", arg->name, value,
+			       (unsigned long long)arg->min, (unsigned long long)arg->max,
+			       strchr(value, ':') ? "; a comma separates arguments" : "");
 	memcpy(field, &v, sizeof(v));
 	return 0;
 }
