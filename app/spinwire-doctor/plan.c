@@ -167,6 +167,12 @@ static int plan_net_choose(struct plan *plan, const struct spw_plat *own,
 
 static int plan_write_error(const char *path)
 {
+	if (errno == ENOENT)
+		return spw_err(ENOENT,
+			       "%s: its folder is missing; --apply takes the root of a system that "
+			       "has etc/netplan (/, or install netplan.io), or make the folder: "
+			       "mkdir -p",
+			       path);
 	return spw_err(EIO, "%s: cannot write: %s", path, strerror(errno));
 }
 
@@ -200,9 +206,11 @@ int doctor_plan(const struct doctor_args *args, const struct spw_plat *own,
 		const struct spw_plat *peer)
 {
 	struct ports own_ports, peer_ports;
-	struct plan plan = {0};
+	struct plan plan = {.own_name = "recorded", .peer_name = args->peer};
 	int rc;
 
+	if (!args->file_cnt)
+		gethostname(plan.own_name, sizeof(plan.own_name) - 1);
 	plan_ports(own, &own_ports);
 	plan_ports(peer, &peer_ports);
 	if ((rc = plan_ports_check(&own_ports, &peer_ports)) < 0 ||

@@ -21,6 +21,9 @@ struct plan {
 	uint32_t link_cnt, cable_cnt;
 	uint32_t net;      /* subnets are 10.net.0.0/24, 10.net.1.0/24 ... */
 	bool own_is_first; /* this machine is .1 and its peer .2, or the reverse */
+	/* What a machine without a product name is called: its host, or the file it came from. */
+	char own_name[65];
+	const char *peer_name;
 };
 
 void plan_print(const struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer);

@@ -97,7 +97,7 @@ static void plan_variables_print(const struct plan *plan, bool of_peer)
 static void plan_machine(const struct plan *plan, const struct spw_plat *plat, bool of_peer)
 {
 	printf("\n# ---- %s (", of_peer ? "the peer" : "this machine");
-	doctor_put(plat->machine[0] ? plat->machine : "unknown");
+	doctor_put(plat->machine[0] ? plat->machine : of_peer ? plan->peer_name : plan->own_name);
 	printf("): /etc/netplan/60-spinwire.yaml, mode 0600, then netplan apply\n");
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		if (plat->nic[i].default_route) {

@@ -180,11 +180,12 @@ static int source_ssh_read(struct input *in, const char *host)
 	if (rc == 0)
 		source_banner_skip(in);
 	if (rc == 0 && in->bytes == 0)
-		rc = spw_err(EIO,
-			     "%s: no receipt came over ssh (exit status %d); is spinwire-doctor "
-			     "installed there? Else copy a receipt here: spinwire-doctor --receipt "
-			     "FILE",
-			     host, status);
+		rc = spw_err(
+			EIO,
+			"%s: no receipt came over ssh (exit status %d); is spinwire-doctor "
+			"installed there? Else copy a receipt here, made there by spinwire-doctor "
+			"--receipt FILE, and name it: --peer FILE",
+			host, status);
 	return rc;
 }
 

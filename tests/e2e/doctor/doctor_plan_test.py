@@ -35,6 +35,16 @@ def test_two_sparks():
             check(line in out, f"{line} is not in\n{out}")
 
 
+def test_without_product_names():
+    """Machines whose firmware has no name: what the user called the peer stands above its half."""
+    with spwlab.scratch() as folder:
+        nameless = [write_file(folder, name, text.replace('"sys/class/dmi/id/product_name": "NVIDIA_DGX_Spark",', ""))
+                    for name, text in (("a.json", spwlab.read(platform("dgx-spark"))),
+                                       ("b.json", spwlab.read(second_spark(folder))))]
+        out = doctor("plan", "--replay", nameless[0], "--peer", nameless[1]).stdout
+        check("# ---- this machine (recorded): " in out and f"# ---- the peer ({nameless[1]}): " in out, out)
+
+
 def test_is_the_same_from_both_ends():
     with spwlab.scratch() as folder:
         peer = second_spark(folder)
@@ -75,8 +85,8 @@ def test_over_ssh():
         equal(spwlab.read(os.path.join(folder, "asked")).split()[-4:], ["ada@spark-2", "spinwire-doctor", "--receipt",
                                                                         "-"], "what ssh got")
         write_file(folder, "ssh", "#!/bin/sh\nexit 255\n")
-        check("no receipt came" in doctor("plan", "--replay", platform("dgx-spark"), "--peer", "spark-2", status=2,
-                                          env=env).stderr, "no answer")
+        err = doctor("plan", "--replay", platform("dgx-spark"), "--peer", "spark-2", status=2, env=env).stderr
+        check("no receipt came" in err and "--peer FILE" in err, err)
 
 
 def apply(folder, **kwargs):
@@ -95,6 +105,13 @@ def test_apply():
         equal(os.stat(path).st_mode & 0o777, 0o600, "mode")
         equal(os.listdir(os.path.dirname(path)), ["60-spinwire.yaml"], "what else was left")
         shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_apply_elsewhere():
+    """A root that has no netplan: the remedy is named."""
+    with spwlab.scratch() as folder:
+        done = apply(folder)
+        check(done.returncode == 1 and "its folder is missing; --apply takes the root" in done.stderr, done.stderr)
 
 
 def test_apply_killed():
