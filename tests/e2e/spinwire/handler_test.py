@@ -95,7 +95,8 @@ def test_argument():
 def test_bad_arguments():
     for args, text in ((":prot=80", "no argument 'prot'; it takes port=0..65535 (count this port only; 0: all)"),
                        (":port=65536", "port=65536: 0 .. 65535"),
-                       (":port=443:max=80", "port=443:max=80: 0 .. 65535; a comma separates arguments"), (":port", "port has no value")):
+                       (":port=443:max=80", "port=443:max=80: 0 .. 65535; a comma separates arguments"),
+                       (":port", "port has no value")):
         with Run(["--port", "null:", "--handler", SYN + args], json_file=False) as run:
             run.finish(status=1)
             check(f"handler {SYN}: " in run.output() and text in run.output(), run.output())
