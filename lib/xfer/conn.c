@@ -145,7 +145,7 @@ void spw_xfer_conn_close(struct spw_xfer_conn *conn)
  * learns of it by its next call on the connection. Only the first reason counts. */
 void xfer_conn_fail(struct spw_xfer_conn *conn, int error, const char *fmt, ...)
 {
-	char why[128];
+	char why[sizeof(conn->text)];
 	size_t n = strlen(conn->text);
 	va_list args;
 
@@ -204,17 +204,26 @@ void xfer_conn_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 
 /* ---- ready ---- */
 
-/* Why of each rail, for the message of a connection without any. */
+static const char *rail_why(const struct xfer_rail *rail)
+{
+	return *rail->stat.why ? rail->stat.why : "no answer";
+}
+
+/* Why of each rail, for the message of a connection without any: once for neighbours alike. */
 static void no_rail(struct spw_xfer_conn *conn)
 {
-	char list[96] = "";
+	char list[sizeof(conn->text) - 128] = "";
 	size_t n = 0;
 
-	for (uint32_t i = 0; i < conn->rail_cnt && n < sizeof(list); i++)
-		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%.12s: %.60s", i ? "; " : "",
-				      conn->rail[i]->stat.device,
-				      *conn->rail[i]->stat.why ? conn->rail[i]->stat.why
-							       : "no answer");
+	for (uint32_t i = 0; i < conn->rail_cnt && n < sizeof(list); i++) {
+		const char *why = rail_why(conn->rail[i]);
+		const bool last = i + 1 == conn->rail_cnt ||
+				  strcmp(why, rail_why(conn->rail[i + 1])) != 0;
+
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s%s%s",
+				      conn->rail[i]->stat.device, last ? ": " : ", ",
+				      last ? why : "", last && i + 1 < conn->rail_cnt ? "; " : "");
+	}
 	xfer_conn_fail(conn, ENETUNREACH, "no rail leads there (%s)", n ? list : "no answer");
 }
 

@@ -120,7 +120,7 @@ struct spw_xfer_conn {
 	bool rechoose;                 /* client: rails want another pair */
 	uint64_t deadline_ms, gone_ms; /* of xfer.clock_ms */
 	uint32_t linger_turns;         /* since TCP has ended */
-	char text[192];
+	char text[1024];               /* an address and the reasons of all rails */
 };
 
 /* ---- conn.c ---- */

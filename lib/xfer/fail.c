@@ -172,7 +172,7 @@ void xfer_rail_on_down(struct xfer_rail *rail, const struct xfer_frame *frame, u
 		return;
 	}
 	rail->peer_down = true;
-	xfer_rail_fail(rail, "the peer took it out of service");
+	xfer_rail_fail(rail, "the peer took it out of service: its log says why");
 	if (conn->state == XFER_CONN_FAILED)
 		return;
 	xfer_conn_learn(conn, frame);

@@ -59,6 +59,7 @@ class End:
         line = self.wait(r'^ended .*', count)
         if not line.startswith(f'ended {error} ') or text not in line:
             raise peers.Failed(f'{self.proc.name}: "{line}", not {error} and "{text}"')
+        return line
 
     def fault(self, line):
         """To both of its devices. Their answers."""
@@ -260,7 +261,9 @@ def rdma_cut_before(world):
     server = world.serve()
     server.fault('fault loss=1')
     client = world.client()
-    client.ended(101, 'no rail leads there (mlx5_0:')
+    line = client.ended(101, 'no rail leads there (mlx5_0')
+    if 'mlx5_1: ' not in line or not line.endswith(')'):
+        raise peers.Failed(f'the reason of each rail, whole: {line}')
     server.fault('fault loss=0')
     world.next_peer()
 
