@@ -319,12 +319,16 @@ def check_path_options(parser, args):
                          f"{'are ' + ', '.join(there) if there else 'is none'} (ibv_devices lists them)")
 
 
-@functools.lru_cache(None)
+@functools.cache
+def _help_of(path):
+    return subprocess.run([path, "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=60,
+                          check=False).stdout
+
+
 def help_of(name):
-    """What one of our programs prints for --help; "" if it is not there."""
+    """What one of our programs prints for --help; "" if it is not there (yet: build_missing())."""
     try:
-        return subprocess.run([program(name), "--help"], stdin=subprocess.DEVNULL, capture_output=True,
-                              encoding="utf-8", timeout=60, check=False).stdout
+        return _help_of(program(name))
     except OSError:
         return ""
 
@@ -345,8 +349,11 @@ def choose_path(args, folder):
     if args.device:
         place = Cores(nics=is_software(args.device), near=args.device)
         return device_path(args.device, args.peer or args.device, *map(own_card, place.nics)), place
-    if args.ethdev or not has_mlx5():
+    if args.ethdev:
         return memif_path(folder), Cores()
+    if not has_mlx5():
+        path = memif_path(folder)
+        return path._replace(text=f"{path.text}: this build has no mlx5 port, or {SOFTHCA} is missing"), Cores()
     place = Cores(nics=True)
     return softhca_path(place, folder), place
 

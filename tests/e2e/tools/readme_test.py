@@ -13,7 +13,7 @@ from spwtest import Skip, check, equal, need, spwlab
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 SOFTHCA = (["tools/with-softhca", "ibv_devinfo"], "PORT_ACTIVE")
 RUN = (["tools/run", "--seconds", "2"], ", residual 0\n")
-PROFILE = (["tools/profile", "--seconds", "0.5", "--steps", "2"], "report: ")
+PROFILE = (["tools/profile", "--seconds", "0.5", "--steps", "2"], "\nmlx5 ports of spinwire's own on software ConnectX")
 SANITIZED = ["-Dsofthca_only=true", "-Db_sanitize=address,undefined", "-Db_lundef=false", "--buildtype=debugoptimized"]
 
 

@@ -61,6 +61,24 @@ class Drivers(unittest.TestCase):
                     mock.patch.object(spwlab, "softhca_lib", lambda: __file__):
                 self.assertEqual(spwlab.has_mlx5(), has, text)
 
+    def test_a_program_is_found_once_it_is_built(self):
+        """tools/profile asks for the options before its first build, and for the drivers after it."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "spinwire")
+            with mock.patch.dict(os.environ, SPINWIRE=path), mock.patch.object(spwlab, "softhca_lib", lambda: __file__):
+                self.assertFalse(spwlab.has_mlx5())
+                with open(path, "w", encoding="ascii") as file:
+                    file.write("#!/bin/sh\necho 'port drivers: mlx5'\n")
+                os.chmod(path, 0o755)
+                self.assertTrue(spwlab.has_mlx5())
+
+    def test_a_fallback_is_named(self):
+        args = mock.Mock(device=None, ethdev=False)
+        with mock.patch.object(spwlab, "has_mlx5", lambda: False), mock.patch.object(spwlab, "pick", lambda _: (0, 1)):
+            self.assertIn("no mlx5 port", spwlab.choose_path(args, "folder")[0].text)
+            args.ethdev = True
+            self.assertNotIn("no mlx5 port", spwlab.choose_path(args, "folder")[0].text)
+
 
 if __name__ == "__main__":
     unittest.main()
