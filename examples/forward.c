@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 
 	if ((rc = app_eal_split(&eal, argc, argv)) < 0 ||
 	    (rc = spw_port_spec_parse(argv[argc - 1], &spec)) < 0 ||
-	    (rc = app_eal_port(&eal, &spec)) < 0 || (rc = app_eal_start(&eal)) < 0)
+	    (rc = app_eal_port(&eal, &spec)) < 0 || (rc = app_eal_start(&eal, NULL)) < 0)
 		return app_complain("forward", rc);
 	app_catch_signals(&stop);
 	rc = forward_open(&spec);

@@ -237,12 +237,16 @@ static int memory_add(struct app_eal *eal)
 
 /* What can be checked here is refused before rte_eal_init, which answers some of it with a panic.
  */
-int app_eal_start(struct app_eal *eal)
+int app_eal_start(struct app_eal *eal, char *prefix)
 {
-	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning",
+	static char file_prefix[] = "--file-prefix", no_pci[] = "--no-pci",
+		    quiet[] = "--log-level=lib.eal:warning",
 		    mute[] = "--log-level=lib.telemetry:error";
 	int rc = memory_add(eal);
 
+	if (rc == 0 && prefix && !has_option(eal, file_prefix) &&
+	    (rc = eal_add(eal, file_prefix)) == 0)
+		rc = eal_add(eal, prefix);
 	if (rc == 0 && !eal->pci && !has_option(eal, "--no-pci"))
 		rc = eal_add(eal, no_pci);
 	if (rc == 0 && !eal->verbose && !has_option(eal, "--log-level") &&

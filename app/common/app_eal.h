@@ -41,11 +41,12 @@ int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec);
 
 /* Purpose: rte_eal_init, with --no-pci unless a port or -a names a PCI device, with --no-huge if no
  *   hugepage is free, and with EAL's log quiet unless a level is given. EAL's runtime folder is
- *   removed when the process ends.
+ *   removed when the process ends. prefix: the default of --file-prefix; NULL: EAL's own, "rte".
+ * Lifetime: prefix remains the caller's.
  * Thread: setup, once.
  * Errors: EAL's error, with what usually helps.
  */
-int app_eal_start(struct app_eal *eal);
+int app_eal_start(struct app_eal *eal, char *prefix);
 
 /* Purpose: the CPU that an lcore is pinned to, in the kernel's numbering; the lowest, if there are
  *   several. (rte_lcore_to_cpu_id is the core's number within its package.)

@@ -228,6 +228,8 @@ static int gen_run_all(struct gen *gen)
 /* Rights are dropped before EAL makes threads, which inherit what is left. */
 static int gen_main_run(struct gen *gen, int argc, char **argv)
 {
+	static char prefix[] =
+		PROGRAM; /* it often runs beside a spinwire, whose prefix is EAL's own */
 	int rc = gen_args_read(gen, argc, argv);
 
 	if (rc > SPW_OPT_RUN)
@@ -236,7 +238,7 @@ static int gen_main_run(struct gen *gen, int argc, char **argv)
 		app_advice_hold();
 	if (rc == 0) {
 		app_rights_reduce(&gen->eal);
-		rc = app_eal_start(&gen->eal);
+		rc = app_eal_start(&gen->eal, prefix);
 	}
 	gen->eal_up = rc == 0;
 	if (rc == 0 && !gen->conf.verbosity.quiet)

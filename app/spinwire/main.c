@@ -93,7 +93,7 @@ static int spinwire_run(struct app *app, int argc, char **argv)
 	if (rc == 0) {
 		app_executor_wake(app);
 		app_rights_reduce(&app->eal);
-		rc = app_eal_start(&app->eal);
+		rc = app_eal_start(&app->eal, NULL);
 	}
 	if (rc < 0)
 		return app_complain(PROGRAM, rc);

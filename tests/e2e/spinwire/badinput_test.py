@@ -180,6 +180,28 @@ def test_eal_prefix_twice():
     spwtest.equal(first.returncode, 0, "status of the first program")
 
 
+def test_eal_prefix_defaults():
+    """Without --file-prefix spinwire and one spinwire-gen run on one machine; a second spinwire-gen is refused."""
+    place = spwlab.Cores()
+    with spwlab.scratch() as folder:
+        env = {**os.environ, "RUNTIME_DIRECTORY": folder}
+        gen = [spwlab.program("spinwire-gen"), "--lcores", place.source(), "--no-huge", "-m", "64", "--", "--port",
+               "null", "--echo", "no", "--rate", "1kpps", "--seconds", "60"]
+        first = subprocess.Popen(gen, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            socket = os.path.join(folder, "dpdk", "spinwire-gen", "dpdk_telemetry.v2")
+            spwlab.wait_for(lambda: os.path.exists(socket) or first.poll() is not None, 60, "the first program")
+            beside = subprocess.run([spwtest.SPINWIRE, "--lcores", f"0@{place.main},1@{place.receive}", "--no-huge",
+                                     "-m", "64", "--", "--port", "null", "--executor", "inline", "--frames", "10"],
+                                    env=env, capture_output=True, text=True, timeout=60)
+            second = subprocess.run(gen, env=env, capture_output=True, text=True, timeout=60)
+        finally:
+            first.send_signal(signal.SIGINT)
+            first.wait(60)
+        spwtest.equal(beside.returncode, 0, f"status of spinwire: {beside.stderr}")
+        check("another program runs with the same --file-prefix" in second.stderr, second.stderr)
+
+
 def test_runtime_folder_unusable():
     eal_refused(spwlab.prefix("runtime"), "EAL did not start", "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR",
                 env={"RUNTIME_DIRECTORY": "/nonexistent"})
