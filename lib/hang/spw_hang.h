@@ -56,8 +56,9 @@ struct spw_hang_num {
  *   differences of facts have room. Thread: any; pure. */
 SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 {
-	return (struct spw_hang_num){
-		.value = value, .known = value >= -SPW_HANG_NUM_MAX && value <= SPW_HANG_NUM_MAX};
+	const bool fits = value >= -SPW_HANG_NUM_MAX && value <= SPW_HANG_NUM_MAX;
+
+	return (struct spw_hang_num){.value = fits ? value : 0, .known = fits};
 }
 
 /* ---- tables ---- */
