@@ -43,16 +43,21 @@ class Because(unittest.TestCase):
 
     def test_threads_that_share_cores(self):
         self.assertEqual(self.because([thread(600, 400)] * 4),
-                         "this machine: 4 threads on 2 cores waited for one for 40 % of their time; on 4 quiet cores "
+                         "this machine: threads that share 2 cores waited for 40 % of their time; on 4 quiet cores "
                          "expect about 2.5 µs")
+
+    def test_few_cores_do_not_hide_other_programs(self):
+        self.assertEqual(self.because([thread(600, 400)] * 4, taken=99.0),
+                         "this machine: 99 % of a core went elsewhere while nothing but a probe ran on it; threads "
+                         "that share 2 cores waited for 40 % of their time; on 4 quiet cores expect about 2.5 µs")
 
     def test_others_on_its_cores(self):
         self.assertEqual(self.because([thread(600, 400)] * 4, cores=8),
-                         "this machine: other programs ran on the cores of its 4 threads for 40 % of the time")
+                         "this machine: other programs ran on the cores of its threads for 40 % of the time")
 
     def test_a_probe_that_lost_its_core(self):
         self.assertEqual(self.because([thread(1000, 1)], taken=12.0),
-                         "this machine: 12 % of a core on which nothing but a probe ran went elsewhere")
+                         "this machine: 12 % of a core went elsewhere while nothing but a probe ran on it")
 
     def test_nothing_came_back(self):
         """That is no slow round trip of a busy machine."""

@@ -39,6 +39,10 @@ def busy(record):
     return taken if taken > BUSY_PERCENT else 0
 
 
+def busy_text(taken):
+    return f"{taken:.0f} % of a core went elsewhere while nothing but a probe ran on it"
+
+
 def shared(record):
     """Whether the threads of the path have too few cores."""
     return "beside them" in dict(record["settings"]).get("cores", "")

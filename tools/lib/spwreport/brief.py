@@ -37,22 +37,28 @@ def waited(threads):
     return len(threads), sum(one["waited_ns"] for one in threads) / whole if whole else 0.0
 
 
-def because(record, step, cores):
-    """Whose fault slow round trips are, by what was measured: cores that threads waited for, cores that were taken
-    from a probe with nothing beside it, the most time of a cause."""
+def _machine_fault(record, step, cores):
+    """What the machine did to the run: cores that were taken from a probe with nothing beside it, cores that threads
+    waited for."""
+    taken = advice.busy(record)
+    if taken:
+        yield advice.busy_text(taken)
     busy, share = waited(step["threads"])
+    if share >= WAITED and busy > cores:
+        yield (f"threads that share {cores} core{'s' * (cores != 1)} waited for {100 * share:.0f} % of their time; on "
+               f"{QUIET_CORES} quiet cores expect about {QUIET_P50}")
+    elif share >= WAITED:
+        yield f"other programs ran on the cores of its threads for {100 * share:.0f} % of the time"
+
+
+def because(record, step, cores):
+    """Whose fault slow round trips are, by what was measured: the machine's, or the cause of the most time."""
     if data.silent(step):
         return ("no frame came back: did they go to the other end's MAC (--full names it), does it receive, and does "
                 "it echo?")
-    if share >= WAITED and busy > cores:
-        return (f"this machine: {busy} threads on {cores} core{'s' * (cores != 1)} waited for one for "
-                f"{100 * share:.0f} % of their time; on {QUIET_CORES} quiet cores expect about {QUIET_P50}")
-    if share >= WAITED:
-        return (f"this machine: other programs ran on the cores of its {busy} threads for {100 * share:.0f} % of the "
-                f"time")
-    taken = advice.busy(record)
-    if taken:
-        return f"this machine: {taken:.0f} % of a core on which nothing but a probe ran went elsewhere"
+    faults = list(_machine_fault(record, step, cores))
+    if faults:
+        return f"this machine: {'; '.join(faults)}"
     cause = where.main_cause(step["where"])[0]
     return f"{cause}: {spwplaces.TEXTS[cause]}"
 

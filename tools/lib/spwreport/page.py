@@ -86,8 +86,7 @@ def _faults(record):
     faults = list(record["faults"])
     taken = advice.busy(record)
     if taken:
-        faults.append(f"this machine was busy: {taken:.0f} % of a core went elsewhere while nothing but a probe ran on "
-                      f"it. Tails here are the machine's")
+        faults.append(f"this machine was busy: {advice.busy_text(taken)}. Tails here are the machine's")
     for i, step in enumerate(record["steps"], 1):
         outcome = "and was measured again" if data.good(step) else "twice: it is not in the plots"
         if step["faults"]:
