@@ -373,6 +373,7 @@ class Join(unittest.TestCase):
         self.assertEqual((got["frames"], got["joined"], [f["seq"] for f in got["worst"]]), (40, 40, [39, 38, 37]))
         self.assertAlmostEqual(sum(row["ns"] for row in got["by"]), got["whole_ns"])
         self.assertAlmostEqual(got["attributed"], (40 * 280) / sum(1000 + i for i in range(40)))
+        self.assertEqual(where.attributed({"attributed": 0.9996}), "99.9 %")
         self.assertIn("attributed 27.4 % of slow round trips' time (40 frames, 40 with every stamp; ± 250 ns)",
                       where.lines(got)[0])
 

@@ -252,8 +252,7 @@ def _where_section(good):
     spots = [p for p in charts.PLACE_NAME if any(row.get(p, 0) >= 0.001 for _, row in places)]
     head = ["load, frames/s", "slow frames", "with every stamp", "attributed", "fell behind for the longest"]
     rows = [[load_name(s), svg.count(w["frames"]) + (f" (1 in {w['every']})" if w["every"] > 1 else ""),
-             svg.count(w["joined"]),
-             f"{100 * w['attributed']:.1f} %", _behind(w)] for s, w in got]
+             svg.count(w["joined"]), where.attributed(w), _behind(w)] for s, w in got]
     return ("<h2>Where slow round trips' time went</h2><p>All round trips above the threshold, joined from source, "
             "NICs and spinwire by flow and number: "
             "the sum of their time. A place without evidence of a cause is <em>unknown</em>.</p>" + faults

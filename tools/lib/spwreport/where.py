@@ -95,6 +95,11 @@ def _share(value):
     return f"{100 * value:.1f} %"
 
 
+def attributed(got):
+    """The share of slow round trips' time whose cause is known, rounded down: 100 % is all of it."""
+    return _share(math.floor(1000 * got["attributed"]) / 1000)
+
+
 def lines(got):
     """What tools/run prints: the attributed share, then place by place."""
     if not got:
@@ -104,7 +109,7 @@ def lines(got):
     if not got["frames"]:
         return ["no round trip was slow"]
     every = f", one frame in {got['every']}" if got["every"] > 1 else ""
-    out = [f"attributed {_share(math.floor(1000 * got['attributed']) / 1000)} of slow round trips' time "
+    out = [f"attributed {attributed(got)} of slow round trips' time "
            f"({got['frames']} frames{every}, {got['joined']} with every stamp; ± {got['uncertainty_ns']:.0f} ns)",
            "  " + ", ".join(f"{cause} {_share(share)}" for cause, share in by_cause(got) if share >= 0.0005
                             or cause == spwjoin.UNKNOWN)]
