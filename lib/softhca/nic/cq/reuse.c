@@ -66,15 +66,20 @@ static SPW_COLD bool use_is_read(const struct nic_cq *c, uint32_t at)
 	return false;
 }
 
+/* The slot of the next completion, behind those of an open session. */
+static uint32_t use_end(const struct nic_cq *c)
+{
+	return c->pi + (c->comp ? c->comp->cnt : 0);
+}
+
 void cq_reuse_track(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
 {
-	const uint32_t open = c->comp ? c->comp->cnt : 0;
 	struct nic_cq_use *u;
 
 	if (c->err)
 		return;
-	u = &c->use[(c->pi + open) & (c->cq->ncqe - 1)];
-	if (u->rq && !use_is_reposted(u->rq, u->wqe) && !use_is_read(c, c->pi + open))
+	u = &c->use[use_end(c) & (c->cq->ncqe - 1)];
+	if (u->rq && !use_is_reposted(u->rq, u->wqe) && !use_is_read(c, use_end(c)))
 		spw_thr_count(&c->nd->strict.cqe_reuse, 1u);
 	u->rq = r && r->rq && use_laps_differ(c, r) ? r : NULL;
 	u->wqe = wqe;
@@ -92,11 +97,22 @@ void cq_reuse_swap(struct nic_cq *c, uint32_t a, uint32_t b)
 	c->use[b & (c->cq->ncqe - 1)] = was;
 }
 
+/* What the queue showed of others stays: all before its last completion that was read were read. */
 void cq_reuse_forget(const struct nic_rq *r)
 {
 	struct nic_cq *c = r->cq;
+	bool read = false;
+	uint32_t end;
 
-	for (uint32_t i = 0; c && c->use && i < c->cq->ncqe; i++)
-		if (c->use[i].rq == r)
-			c->use[i].rq = NULL;
+	if (!c || !c->use)
+		return;
+	end = use_end(c);
+	for (uint32_t i = 1; i <= c->cq->ncqe; i++) { /* the newest first */
+		struct nic_cq_use *u = &c->use[(end - i) & (c->cq->ncqe - 1)];
+
+		if (u->rq == r)
+			read |= use_is_reposted(u->rq, u->wqe);
+		if (read || u->rq == r)
+			u->rq = NULL;
+	}
 }

@@ -170,12 +170,37 @@ static void reset_forgets(void **state)
 	close_trap(&t);
 }
 
+/* A queue's completions that were read show the same of an idle queue's before them, also once the
+ * queue was reset. */
+static void reset_keeps_what_was_read(void **state)
+{
+	struct trap t;
+
+	(void)state;
+	open_trap(&t, true, 0);
+	post_to(&t.idle_ring, WQES);
+	complete_of(&t.idle, 1, 1);
+	post(&t, WQES);
+	complete(&t, 3, 1);
+	post(&t, WQES + 2); /* WQEs 0 and 1 again */
+	cq_reuse_forget(&t.rq);
+	t.rq.ci = t.rq.pi = 0;
+	post(&t, WQES);
+	complete(&t, 1, 1); /* over the idle queue's */
+	assert_int_equal(t.nd->strict.cqe_reuse, 0);
+	complete_of(&t.idle, 4, 1);
+	assert_int_equal(t.nd->strict.cqe_reuse, 0);
+	complete_of(&t.idle, 5, 1); /* over what nobody has shown to be read */
+	assert_int_equal(t.nd->strict.cqe_reuse, 1);
+	close_trap(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_cqes),       cmocka_unit_test(compressed_cqes),
 		cmocka_unit_test(good_application), cmocka_unit_test(idle_queue),
-		cmocka_unit_test(reset_forgets),
+		cmocka_unit_test(reset_forgets),    cmocka_unit_test(reset_keeps_what_was_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
