@@ -133,6 +133,8 @@ def test_sweep():
     equal([round(step["offered_fps"]) for step in record["steps"]], [100000, 200000, 230000, 260000], "loads")
     check(re.search(r"1/4 +50 % +100 k (.*\n)+.*2/4 +100 % +200 k (.*\n)+.*4/4 +130 % +260 k ", out),
           f"no progress in:\n{out}")
+    check(re.search(r"^knee +\S", out, re.M) and (" between two processes" in out or " software ConnectX" in out),
+          f"no knee, or no path, in:\n{out}")
     check(len(text) < 2 << 20, f"the report has {len(text)} bytes")
     page = Page(text)
     check(page.drawings >= 8 and not page.fetched, f"{page.drawings} drawings, fetches {page.fetched}")

@@ -12,7 +12,7 @@ import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
 import spwjoin  # noqa: E402
-from spwreport import advice, charts, data, page, parts, svg, where  # noqa: E402  (found two lines above)
+from spwreport import advice, brief, charts, data, page, parts, svg, where  # noqa: E402  (found two lines above)
 
 HZ = 2_000_000_000
 
@@ -46,6 +46,17 @@ class Knee(unittest.TestCase):
     def test_highest_load_that_holds(self):
         steps = [step(1e6, 2000), step(2e6, 2500), step(3e6, 5900), step(4e6, 6100), step(5e6, "lost", lost=500)]
         self.assertIs(data.knee(steps), steps[2])  # 6100 is more than 3 times 2000
+
+    def test_the_terminal_shows_what_the_report_does(self):
+        steps = [step(1e6, 2000), step(2e6, 2500), step(3e6, 9000)]
+        lines = list(brief.sweep_lines(record(steps), "folder"))
+        self.assertEqual(lines, ["knee       2 M frames/s at the knee: p99 within 3 times its best, at most 0.1 % "
+                                 "missing", "to do      Load this path with at most 2 M frames/s, its knee: beyond it "
+                                 "p99 is above three times the best, or frames are missing."])
+        text = html.unescape(re.sub("<[^>]*>", "", page.html(record(steps))))
+        for line in lines:
+            self.assertIn(re.sub(r"^(knee|to do) +(2 M )?", "", line), text)
+        self.assertEqual(list(brief.sweep_lines(record([]), "folder")), [])
 
     def test_missing_frames_are_no_knee(self):
         steps = [step(1e6, 2000), step(2e6, 2000, lost=11), step(3e6, 2000, lost=10)]

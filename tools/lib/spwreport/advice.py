@@ -48,6 +48,16 @@ def shared(record):
     return "beside them" in dict(record["settings"]).get("cores", "")
 
 
+def knee_fact(good, at):
+    """(value, what it is); at: data.knee(good), of two or more."""
+    if at:
+        which = "" if data.passed(good, at) else " or below it (no higher load was measured)"
+        return (svg.rate(at["offered_fps"]),
+                f"frames/s at the knee{which}: p99 within 3 times its best, at most 0.1 % missing")
+    return "no knee", ("p99 is not monotone over the load: the machine was busy" if data.fall(good) else
+                       "at nearly every load more than 0.1 % of the frames are missing")
+
+
 def _largest(step):
     """(cause, share) of its slow round trips' time."""
     return where.main_cause(step["where"]) if (step.get("where") or {}).get("frames") else None

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tools/run prints: about ten lines, from the same record as the report. Each begins with a word of at most ten
-letters, as the short results of spinwire and spinwire-gen do."""
+"""What tools/run prints: about ten lines, from the same record as the report; and what tools/profile ends with. Each
+line begins with a word of at most ten letters, as the short results of spinwire and spinwire-gen do."""
 import re
 
 import spwplaces
 from spwreport import advice, data, objects, svg, where
 
 CAUSES = 3
+TO_DO = 3  # pieces of advice, the most important first; the report has all
 SHOWN = 0.005  # of their time: less is 0 %
 WAITED = 0.02  # share of their time for which threads waited for a core: more says whose fault a tail is
 # docs/benchmarks.md, "The main job": the p50 of a round trip on four quiet cores
@@ -152,3 +153,13 @@ def lines(record, step, cores, log, next_explain):
     worst = (step["where"] or {}).get("worst")
     name = f"{worst[0]['flow']}:{worst[0]['seq']}" if worst else None
     yield _line("next", (f"{next_explain(name)}, the slowest; " if worst else "") + "--full, every table")
+
+
+def sweep_lines(record, folder):
+    """The result of a sweep, as the report begins: the knee, and what to do. folder: where the report is."""
+    good = [step for step in record["steps"] if data.good(step)]
+    knee = data.knee(good)
+    if len(good) > 1:
+        yield _line("knee", (" " if knee else ": ").join(advice.knee_fact(good, knee)))
+    if good:
+        yield from (_line("to do", text) for text in advice.lines(record, good, knee, folder)[:TO_DO])

@@ -28,14 +28,8 @@ def _tiles(record, good, knee):
     tiles = []
     if record["carries"] and record["carries"]["fps"]:
         tiles.append((svg.rate(record["carries"]["fps"]), "frames/s carried by the path: at most 1 % of them missing"))
-    if knee:
-        which = "" if data.passed(good, knee) else " or below it (no higher load was measured)"
-        tiles.append((svg.rate(knee["offered_fps"]),
-                      f"frames/s at the knee{which}: p99 within 3 times its best, at most 0.1 % missing"))
-    elif data.fall(good):
-        tiles.append(("no knee", "p99 is not monotone over the load: the machine was busy"))
-    elif len(good) > 1:
-        tiles.append(("no knee", "at nearly every load more than 0.1 % of the frames are missing"))
+    if len(good) > 1:
+        tiles.append(advice.knee_fact(good, knee))
     at = knee or min(good, key=lambda s: data.missing(s["gen"]), default=None)
     where = "at the knee" if knee else f"at {load_name(at)} frames/s" if at else ""
     if at and objects.streams(at):
