@@ -6,6 +6,9 @@
  *
  *   reads      processes ─ pages ─ threads ─ ports ─ queue pairs ─ GPUs ─ TCP, addresses
  *   asks       flight recorder (a thread of the job answers), in the last snapshot only
+ *
+ * The wall clock is read for one thing: PyTorch dates its entries by it (read_recorder.c). All else
+ * that lasts is measured by counters that nobody can set.
  */
 #include <errno.h>
 #include <stdio.h>
