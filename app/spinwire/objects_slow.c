@@ -3,6 +3,10 @@
  *
  * Slow objects in summary and receipts: how many of each cause, the longest with their ways, and
  * how long all took from first frame to publication. Called by objects.c.
+ *
+ * lib/pipe has judged each object by the time its receipt is here (struct spw_pipe_receipt); this
+ * file only writes. Ticks become nanoseconds here and nowhere before, so parts sum to the whole up
+ * to their rounding. Fields are those of share/schema; add one there, too.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,11 +17,13 @@
 
 static const struct spw_enum_word part_word[] = {SPW_ENUM_WORDS(SPW_OBJ_PART)};
 
+/* JSON's integers are signed; ticks of a run are far below their limit. */
 static json_int_t way_ns(const struct app *app, uint64_t ticks)
 {
 	return (json_int_t)spw_tsc_to_ns(&app->tsc, ticks);
 }
 
+/* Causes that took no time are left out, so that the ones that did are easily found. */
 static json_t *way_blame_json(const struct app *app, const uint64_t *ticks)
 {
 	json_t *blame = json_object();

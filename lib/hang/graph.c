@@ -4,6 +4,10 @@
  * The graph of a case (graph.h draws it): its ranks, their connections with both ends joined, what
  * moved between the snapshots, and for each connection with requests under way, whom it waits for.
  * Connections are joined by `pair`, a hash that both ends have, so no rank number is needed.
+ *
+ * judge.c calls hang_graph_ranks, _conns and _edges in this order; between the last two it decides
+ * which ranks are down. Nothing here names anybody. Rows come from other machines and from files:
+ * indexes are made here, never taken from a row.
  */
 #include <stdarg.h>
 #include <stdio.h>

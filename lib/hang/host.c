@@ -3,6 +3,10 @@
  *
  * Tests of rules.c about a rank alone: its process, its threads, its GPU. A process that cannot be
  * read is unknown; one that has no GPU is known to have none.
+ *
+ * Called by hang_rules_ask through the table of rules.c. "In each snapshot" is what separates a
+ * state that lasts from one that was met by chance; a thread's times are compared between the last
+ * two, which lie 4.5 s apart.
  */
 #include <stdio.h>
 #include <string.h>

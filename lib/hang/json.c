@@ -9,6 +9,10 @@
  *
  * A column that is not there is not known. What is read comes from anywhere: every type, range and
  * length is checked, and texts are shown as one line (base/spw_text.h).
+ *
+ * spinwire-doctor writes a case (--save), reads it (--replay, and over ssh), and writes the answer
+ * (--json). share/schema has both documents. A column that is renamed breaks recorded cases; one
+ * that is added at a list's end does not.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -229,6 +233,8 @@ static int snap_take(const json_t *from, struct spw_hang_snap *snap)
 	return 0;
 }
 
+/* jansson's getters take NULL and any type, and answer NULL or 0: so only what they cannot know is
+ * checked, counts and ranges. */
 int spw_hang_case_read(const json_t *doc, struct spw_hang_case *c)
 {
 	const char *schema = json_string_value(json_object_get(doc, "schema"));

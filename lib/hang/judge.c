@@ -10,6 +10,10 @@
  *
  * A job without pages has no graph: rules are asked of all its ranks, one order after the other,
  * and each order must be decided for all ranks before the next one is asked.
+ *
+ * spinwire-doctor and the tests call spw_hang_judge, nobody else anything here. Before changing it:
+ * a name is given only if `missing` stays empty, so each doubt is noted by hang_graph_lacks; the
+ * first one is what the user reads.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +35,7 @@ struct judge {
 
 /* ---- verdicts ---- */
 
+/* By its number where that is known, as the program's log has it; else as ps has it. */
 static void rank_name(const struct hang_graph *g, uint32_t rank, char *out, size_t room)
 {
 	const struct hang_rank *r = &g->rank[rank];

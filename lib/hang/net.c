@@ -3,6 +3,9 @@
  *
  * Tests of rules.c about connections: their rails and ports at both ends, and connections that are
  * not made.
+ *
+ * Called by hang_rules_ask through the table of rules.c. A test may write evidence and then say no:
+ * nobody reads it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +17,7 @@
 
 /* ---- network ---- */
 
+/* A rail and its port in each snapshot; NULL where there was none. */
 struct rail {
 	const struct spw_hang_rail_row *row[SPW_HANG_SNAP_CNT];
 	const struct spw_hang_port_row *port[SPW_HANG_SNAP_CNT];

@@ -5,6 +5,10 @@
  *
  * A file may hold anything: each count is checked against what is left, each index against what
  * there is, and no call descends into a value.
+ *
+ * Called by read_recorder.c alone. Protocol 2 is what PyTorch writes; opcodes of 4 and 5 are here
+ * because Python's own pickle.dump, and so a hand-made case, uses them. GLOBAL, REDUCE, BUILD and
+ * the like have no case below, and must never get one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,6 +39,7 @@ static int pickle_grow(void *array, uint32_t cnt, size_t bytes)
 	return 0;
 }
 
+/* The stack holds indexes: addresses of values change when their array grows. */
 static int pickle_push_index(struct pickle *p, uint32_t index)
 {
 	int rc = pickle_grow(&p->stack, p->stack_cnt, sizeof(*p->stack));
@@ -103,6 +108,7 @@ static int pickle_int(struct pickle *p, uint32_t bytes, bool is_signed)
 							       : -EPROTO;
 }
 
+/* Not copied, and not checked to be UTF-8: whoever prints it shows it first. */
 static int pickle_string(struct pickle *p, uint32_t length_bytes)
 {
 	struct pickle_value value = {.kind = PICKLE_TEXT};
@@ -127,6 +133,7 @@ static uint32_t pickle_mark(const struct pickle *p)
 	return at;
 }
 
+/* Cells number from 1, so that 0 can say "none" in a zeroed value. */
 static int pickle_append(struct pickle *p, uint32_t list, uint32_t value)
 {
 	struct pickle_value *to = &p->value[list];
@@ -187,6 +194,7 @@ static int pickle_tuple(struct pickle *p, uint32_t from, bool drop)
 	return rc ? rc : pickle_push_index(p, tuple);
 }
 
+/* A mark among them is refused by pickle_append. */
 static int pickle_tuple_of(struct pickle *p, uint32_t cnt)
 {
 	return p->stack_cnt < cnt ? -EPROTO : pickle_tuple(p, p->stack_cnt - cnt, false);
@@ -219,6 +227,7 @@ static int pickle_put(struct pickle *p, int64_t index)
 	return 0;
 }
 
+/* Reading a number that was never put is an error, as it has no value to give. */
 static int pickle_memo(struct pickle *p, uint32_t bytes, bool put)
 {
 	int64_t index;
@@ -232,6 +241,7 @@ static int pickle_memo(struct pickle *p, uint32_t bytes, bool put)
 
 /* ---- opcodes ---- */
 
+/* Names are those of Lib/pickletools.py. */
 static int pickle_opcode_list(struct pickle *p, uint8_t opcode)
 {
 	switch (opcode) {

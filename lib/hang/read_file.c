@@ -3,6 +3,10 @@
  *
  * Files below the root of a machine, running or recorded (read_impl.h). Reading is bounded, and
  * never blocks on what turns out to be a pipe.
+ *
+ * The collectors call it with paths that hold pids and names of files; a recorded root is a folder
+ * that a test or a user named. What a file holds is not trusted, and neither is its length: /proc
+ * may give more at the second read than at the first.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,11 +19,14 @@
 
 #include "hang/read_impl.h"
 
+/* Links of /proc, seals, NVML and netlink exist on a running machine only: callers ask before each.
+ */
 bool hang_is_live(const struct hang_read *r)
 {
 	return r->where->root[0] == '\0';
 }
 
+/* A path that does not fit is refused, never cut: a cut one could name another file. */
 static bool read_file_path(const struct hang_read *r, char out[HANG_PATH_BYTES], const char *fmt,
 			   va_list ap)
 {
@@ -40,6 +47,8 @@ bool hang_path(const struct hang_read *r, char out[HANG_PATH_BYTES], const char 
 	return fits;
 }
 
+/* O_NONBLOCK and O_NOCTTY: below /proc/PID/root and fd another user chooses what a name leads to,
+ * such as a pipe that nobody writes or a terminal. */
 static ssize_t read_file_bytes(const char *path, char *out, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -66,6 +75,7 @@ static ssize_t read_file_named(const struct hang_read *r, char *out, size_t byte
 	return read_file_path(r, path, fmt, ap) ? read_file_bytes(path, out, bytes) : -ENAMETOOLONG;
 }
 
+/* Zero bytes are kept (environ has them), so callers use the length, not strlen. */
 ssize_t hang_bytes(const struct hang_read *r, char *out, size_t bytes, const char *fmt, ...)
 {
 	va_list ap;
@@ -89,6 +99,7 @@ bool hang_line(const struct hang_read *r, char *out, size_t bytes, const char *f
 	return n >= 0;
 }
 
+/* What follows the number is not looked at: a unit, the end of the line, another column. */
 static struct spw_hang_num read_file_value(const char *text)
 {
 	char *end;
@@ -99,6 +110,7 @@ static struct spw_hang_num read_file_value(const char *text)
 	return end == text || errno ? (struct spw_hang_num){0} : spw_hang_num(value);
 }
 
+/* A file that is missing is an empty text, and so not known; most counters are optional. */
 struct spw_hang_num hang_number(const struct hang_read *r, const char *fmt, ...)
 {
 	char text[64];
@@ -110,6 +122,7 @@ struct spw_hang_num hang_number(const struct hang_read *r, const char *fmt, ...)
 	return read_file_value(text);
 }
 
+/* At the start of a line only: a label may be the end of another one. */
 struct spw_hang_num hang_labelled(const char *text, const char *label)
 {
 	const size_t n = strlen(label);
@@ -120,6 +133,7 @@ struct spw_hang_num hang_labelled(const char *text, const char *label)
 	return (struct spw_hang_num){0};
 }
 
+/* One that is longer is cut; nothing that is compared with it is as long. */
 bool hang_link(const struct hang_read *r, char *out, size_t bytes, const char *fmt, ...)
 {
 	char path[HANG_PATH_BYTES];
@@ -139,6 +153,8 @@ static int read_file_is_shown(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
+/* versionsort: fd/9 comes before fd/10. Where memory ends, the names up to there are returned, as
+ * the list may not have gaps. */
 int hang_names(const struct hang_read *r, char ***names_out, int max, const char *fmt, ...)
 {
 	char path[HANG_PATH_BYTES], **names;

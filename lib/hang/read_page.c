@@ -6,6 +6,10 @@
  * first, and what is out of range stays unknown.
  *
  *   proc/PID/fd/N ─► size, seals, magic, version ─► its pid is one of NSpid ─► entries ─► rows
+ *
+ * hang_procs_read asks which descriptors are pages (hang_is_page_link, hang_page_is_of),
+ * hang_pages_read makes their rows. The fuzzer and the tests enter at hang_page_comm_rows and
+ * hang_page_conn_rows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +24,9 @@
 #include "hang/read_page.h"
 
 #define FDS_MAX 4096
-#define HZ_MIN  1000000u
-#define HZ_MAX  100000000000u
+/* Rates of a counter that can be true; an age by another one is not known. */
+#define HZ_MIN 1000000u
+#define HZ_MAX 100000000000u
 
 bool hang_is_page_link(const char *link)
 {
@@ -80,6 +85,8 @@ bool hang_ns_has(const char *status, int64_t number)
 	return false;
 }
 
+/* The page has the pid of its own PID namespace, /proc the one of the reader's: only NSpid has
+ * both. */
 bool hang_page_is_of(const struct hang_read *r, int64_t pid, const char *fd)
 {
 	struct spw_hang_page *page = read_page_open(r, pid, fd);
@@ -118,6 +125,7 @@ static struct spw_hang_num read_page_age_or_none(const struct hang_page_view *v,
 	return tsc ? read_page_age(v, tsc) : spw_hang_num(-1);
 }
 
+/* Counts are unsigned on the page and signed in facts; what does not fit is no count. */
 static struct spw_hang_num read_page_count(uint64_t value)
 {
 	return value <= INT64_MAX ? spw_hang_num((int64_t)value) : (struct spw_hang_num){0};
@@ -129,12 +137,15 @@ static struct spw_hang_num read_page_natural(int32_t value)
 	return value >= 0 ? spw_hang_num(value) : (struct spw_hang_num){0};
 }
 
+/* As text: JSON has no 64-bit numbers, and hashes are only compared. 0 is "not known" and stays "".
+ */
 static void read_page_hash(char *out, size_t bytes, uint64_t hash)
 {
 	if (hash)
 		snprintf(out, bytes, "%016" PRIx64, hash);
 }
 
+/* Without a function nothing was enqueued, and the zeros behind it are not facts. */
 static void read_page_op(const struct hang_page_view *v, const struct spw_hang_op *op,
 			 struct spw_hang_comm_row *row)
 {
@@ -168,6 +179,7 @@ static void read_page_comm(const struct hang_page_view *v, const struct spw_hang
 	read_page_op(v, &c->coll, row);
 }
 
+/* One copy, which is then read as often as needed: the page changes meanwhile. */
 bool hang_page_comm_rows(const struct spw_hang_comm *entry, const struct hang_page_view *v,
 			 struct spw_hang_snap *snap)
 {
@@ -181,6 +193,7 @@ bool hang_page_comm_rows(const struct spw_hang_comm *entry, const struct hang_pa
 	return true;
 }
 
+/* A state that this version does not have makes no row, so that no rule takes it for one it has. */
 static void read_page_rail(const struct hang_page_view *v, uint32_t entry, uint32_t idx,
 			   const struct spw_hang_rail *rail, struct spw_hang_snap *snap)
 {
@@ -206,6 +219,8 @@ static void read_page_rail(const struct hang_page_view *v, uint32_t entry, uint3
 	row->down_ns = read_page_age_or_none(v, rail->down_tsc);
 }
 
+/* The caller has checked c->state. tid is of the rank's namespace; read_thread.c makes it this
+ * one's. */
 static void read_page_view(const struct hang_page_view *v, const struct spw_hang_conn_view *c,
 			   struct spw_hang_conn_row *row)
 {

@@ -9,6 +9,10 @@
  * maps is read once, as reading it waits for a process that changes its memory. A child that was
  * forked (a worker that loads data) has its parent's library, rank and descriptors: it is left out.
  * Source: proc(5), pid_namespaces(7).
+ *
+ * A rank is judged by what this file finds, so a process that is missed is worse than one too many:
+ * whatever cannot be read is counted, and why[] says how many. Names, environments and maps are the
+ * processes' own and may hold anything; MAPS_BYTES of each are read at most.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -54,6 +58,8 @@ char hang_stat_state(const char *stat)
 }
 
 /* The first variable of a list that is set to a number. */
+/* The list is in the order of trust: torchrun's RANK is exact, Slurm's is inherited by every child.
+ */
 static struct spw_hang_num read_proc_variable(const char *environ, size_t bytes,
 					      const char *const *name)
 {
@@ -102,6 +108,7 @@ static bool read_proc_maps(struct hang_read *r, struct spw_hang_proc_row *row, c
 	return true;
 }
 
+/* Through /proc/PID/root: the path is the process's own, in a container that of its image. */
 static void read_proc_build(struct hang_read *r, struct spw_hang_proc_row *row)
 {
 	struct spw_nccl_file file;
@@ -138,6 +145,8 @@ static bool read_proc_page(struct hang_read *r, struct spw_hang_proc_row *row, b
 
 /* ---- the first snapshot ---- */
 
+/* Pids ascend, so a parent is mostly there before its child. Where they have wrapped it is not, and
+ * the child is looked at like any process. */
 static struct spw_hang_proc_row *read_proc_row(struct hang_read *r, int64_t pid)
 {
 	for (uint32_t i = 0; i < r->snap->proc_cnt; i++)
@@ -221,6 +230,8 @@ static void read_proc_ranks_check(struct hang_read *r)
 	}
 }
 
+/* Hidden processes matter only where no rank is found: beside ranks of this user they are those of
+ * root and of services, which every machine has. */
 static int read_procs_first(struct hang_read *r)
 {
 	char **pid, *room = malloc(MAPS_BYTES), *why = r->snap->why[SPW_HANG_SOURCE_proc];
@@ -248,6 +259,8 @@ static int read_procs_first(struct hang_read *r)
 
 /* ---- later snapshots ---- */
 
+/* New processes are not looked for: one that begins while it is watched holds nobody up yet.
+ * Identity is pid and start time, since a number may have passed to another process. */
 static int read_procs_again(struct hang_read *r)
 {
 	const struct spw_hang_snap *before = r->where->before;

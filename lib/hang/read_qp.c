@@ -10,6 +10,9 @@
  *
  * Source: Linux include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c. A recorded host
  * has a file "qp": "DEVICE QPN PEER_QPN STATE PID" a line.
+ *
+ * An answer is one or more datagrams of several messages each; NLMSG_DONE ends it. Lengths are
+ * checked although the kernel wrote them: tests give the parser any bytes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -66,6 +69,7 @@ static struct spw_hang_num read_qp_number(const uint8_t *value, size_t bytes)
 
 static const char *const qp_state[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
+/* Attributes that are not named here are skipped: a newer kernel has more. */
 static void read_qp_field(uint16_t type, const uint8_t *value, size_t bytes, void *arg)
 {
 	struct spw_hang_qp_row *row = arg;
@@ -98,6 +102,7 @@ static void read_qp_add(struct hang_read *r, const struct spw_hang_qp_row *found
 
 /* ---- messages ---- */
 
+/* What a walk over attributes carries along. */
 struct answer {
 	struct hang_read *r;
 	const char *device; /* of queue pairs; NULL: devices are read */
@@ -123,6 +128,7 @@ static void read_qp_table(uint16_t type, const uint8_t *value, size_t bytes, voi
 		read_qp_each(value, bytes, read_qp_entry, arg);
 }
 
+/* The place is the caller's to count: index and name come in two calls. */
 static void read_qp_device(uint16_t type, const uint8_t *value, size_t bytes, void *arg)
 {
 	struct answer *a = arg;
@@ -156,6 +162,7 @@ static int read_qp_message(const struct nlmsghdr *head, const uint8_t *body, siz
 	return 1;
 }
 
+/* A datagram that is cut is an error: what is missing of it could be the queue pair in error. */
 static int read_qp_messages(const uint8_t *at, size_t bytes, struct answer *a)
 {
 	const size_t skip = NLMSG_HDRLEN;
@@ -209,6 +216,8 @@ static int read_qp_ask(int fd, uint32_t command, const uint32_t *idx, struct ans
 	return rc;
 }
 
+/* Needs no privilege; the kernel leaves out what this user may not see. The time limit is for a
+ * kernel that does not answer at all. */
 static int read_qp_kernel(struct hang_read *r)
 {
 	const struct timeval wait = {.tv_usec = WAIT_MS * 1000};

@@ -10,6 +10,10 @@
  *
  * A recorded host has the file at the same path, below proc/PID/root. Source: PyTorch,
  * torch/csrc/distributed/c10d/FlightRecorderDetail.hpp, ProcessGroupNCCL.cpp.
+ *
+ * spw_hang_read calls it last of all collectors. Whoever may write to the job's /tmp can
+ * write a dump, so nothing of it is trusted: it is data (pickle.h), its counts are bounded below,
+ * and its texts are shown by whoever prints them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +30,7 @@
 #include "hang/pickle.h"
 #include "hang/read_recorder.h"
 
+/* What is beyond these counts is left out. */
 #define GROUPS_MAX    64u
 #define ROWS_MAX      256u /* of a process */
 #define ENTRIES_MAX   100000u
@@ -47,6 +52,7 @@ struct dump {
 	const struct pickle_value *newest[GROUPS_MAX]; /* entries */
 };
 
+/* A member of another type is as good as none. */
 static struct spw_hang_num recorder_number(const struct dump *d, const struct pickle_value *entry,
 					   const char *name)
 {
@@ -126,6 +132,8 @@ static void recorder_site(const struct dump *d, const struct pickle_value *frame
 	}
 }
 
+/* PyTorch counts point-to-point operations and collectives apart, and dates entries by the wall
+ * clock: an age is only computed against the wall clock of this host, which is the rank's own. */
 static void recorder_row(struct dump *d, const struct pickle_value *entry)
 {
 	struct spw_hang_op_row *row;
@@ -154,6 +162,7 @@ static void recorder_row(struct dump *d, const struct pickle_value *entry)
 		row->age_ns = spw_hang_num(d->r->now_real_ns - created->number);
 }
 
+/* Twice over the list: which entry is the newest of its group is known at its end only. */
 static int recorder_entries(struct dump *d)
 {
 	const struct pickle_value *entries = pickle_member(&d->p, d->p.top, "entries"), *entry;
@@ -203,6 +212,7 @@ struct recorder_files {
 	char dump[HANG_PATH_BYTES], pipe[HANG_PATH_BYTES]; /* "" unknown, not set */
 };
 
+/* Paths that do not begin with / depend on the folder of the process, and are left out. */
 static void recorder_files_find(struct hang_read *r, const struct spw_hang_proc_row *proc,
 				struct recorder_files *out)
 {
@@ -260,6 +270,8 @@ static int recorder_dump_read(struct hang_read *r, const struct spw_hang_proc_ro
 	return rc;
 }
 
+/* A process that was asked must have written since; one that was not may have dumped at its own
+ * timeout a short while ago. */
 static int recorder_read(struct hang_read *r, const struct spw_hang_proc_row *proc, char *room,
 			 uint64_t until_ms)
 {
@@ -282,6 +294,7 @@ static int recorder_read(struct hang_read *r, const struct spw_hang_proc_row *pr
 	return rc;
 }
 
+/* One time limit for all processes together, so that a host with many ranks answers as soon. */
 void hang_recorder_read(struct hang_read *r)
 {
 	char *room = r->where->last ? malloc(DUMP_BYTES) : NULL;

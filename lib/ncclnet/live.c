@@ -8,6 +8,11 @@
  *
  * The lock orders users and entries; it is the last that is taken. A process that exits keeps its
  * page until the kernel frees it, since a thread of NCCL may still write.
+ *
+ * Before changing it: NCCL's test and isend come here once in NNET_LIVE_CALLS calls (live.h), never
+ * each time. A reader may look at any moment, also in the middle of a change: what belongs together
+ * is stored by spw_hang_entry_write. The page is never read to decide anything but whether a view
+ * differs from the last one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +50,7 @@ static struct {
 
 /* ---- the page ---- */
 
+/* Only "0": any other value, and a variable that is not set, leave the page on. */
 static bool live_is_off(void)
 {
 	const char *text = getenv("NCCL_SPINWIRE_LIVE");
@@ -74,6 +80,8 @@ static int live_map(int fd, struct spw_hang_page **page_out)
 	return 0;
 }
 
+/* Once a process, under the lock: the first communicator pays CALIBRATE_MS. The result outlives the
+ * page, as a page that is made again needs the same rate. */
 static int live_calibrate(void)
 {
 	const int rc = live.tsc.hz ? 0 : spw_tsc_calibrate(CALIBRATE_MS, &live.tsc);
@@ -82,6 +90,8 @@ static int live_calibrate(void)
 	return rc;
 }
 
+/* The magic is stored last (spw_hang_page_open), so no reader takes a page for whole that is not.
+ * The pid is kept: the profiler compares it for each operation, and getpid() is a system call. */
 static void live_fill(struct spw_hang_page *page)
 {
 	page->version = SPW_HANG_PAGE_VERSION;
@@ -94,7 +104,8 @@ static void live_fill(struct spw_hang_page *page)
 	spw_hang_page_open(page);
 }
 
-/* Under the lock. */
+/* Under the lock. Without a page NCCL works as before: it is a warning, never an error. The
+ * descriptor stays open as long as the page, because it is the only way in for a reader. */
 static struct spw_hang_page *live_make(void)
 {
 	int rc = live_calibrate(), fd = -1;
@@ -116,6 +127,8 @@ static struct spw_hang_page *live_make(void)
 	return live.page;
 }
 
+/* Read from the environment each time: NCCL may open its next communicator after the program has
+ * changed it. */
 struct spw_hang_page *nnet_live_open(void)
 {
 	struct spw_hang_page *page;
@@ -129,6 +142,7 @@ struct spw_hang_page *nnet_live_open(void)
 	return page;
 }
 
+/* Each user calls it once, after its last store: what it wrote to is unmapped with the last one. */
 void nnet_live_close(struct spw_hang_page *page)
 {
 	if (!page)
@@ -147,6 +161,7 @@ int32_t nnet_live_pid(void)
 	return live.pid;
 }
 
+/* Contexts open in several threads, and a count has one writer at a time: hence the lock. */
 void nnet_live_net(struct nnet_ctx *ctx, int change)
 {
 	if (!ctx->live)
@@ -182,6 +197,7 @@ static uint32_t live_take(bool *taken, uint32_t cnt, uint64_t *left_out, const c
 	return i;
 }
 
+/* The entry must read as free on the page by now: its next user may come at once. */
 static void live_give(bool *taken)
 {
 	pthread_mutex_lock(&live.lock);
@@ -189,6 +205,7 @@ static void live_give(bool *taken)
 	pthread_mutex_unlock(&live.lock);
 }
 
+/* The search is linear, and only made when a communicator opens. */
 struct spw_hang_comm *nnet_live_comm(struct spw_hang_page *page)
 {
 	const uint32_t i = live_take(live.taken_comm, SPW_HANG_COMM_MAX, &page->comms_left_out,
@@ -210,11 +227,16 @@ static void live_store(struct spw_hang_conn *at, const struct spw_hang_conn *fro
 			     sizeof(*at) - offsetof(struct spw_hang_conn, calls));
 }
 
+/* Cut if it is longer; the rest of the field is 0 or left from a longer text, which no reader
+ * passes. */
 static void live_peer(struct spw_hang_conn_view *view, const char *peer)
 {
 	snprintf(view->peer, sizeof(view->peer), "%s", peer);
 }
 
+/* The entry is on the page before NCCL asks the first time, so a rank that nobody ever joins is
+ * seen to wait from the start. The thread is the one that waits: until there is a connection no
+ * other is known. */
 struct spw_hang_conn *nnet_live_wait(struct nnet_ctx *ctx, enum spw_hang_conn_state state,
 				     const char *peer)
 {
@@ -238,6 +260,8 @@ struct spw_hang_conn *nnet_live_wait(struct nnet_ctx *ctx, enum spw_hang_conn_st
 	return &page->conn[i];
 }
 
+/* NCCL polls connect and accept, thousands of times a second: only a text that changed is worth a
+ * write under the mark. */
 void nnet_live_asked(struct spw_hang_conn *at, const char *peer)
 {
 	struct spw_hang_conn_view copy;
@@ -252,6 +276,7 @@ void nnet_live_asked(struct spw_hang_conn *at, const char *peer)
 		spw_hang_entry_write(&at->mark, &at->view, &copy, sizeof(copy));
 }
 
+/* First what readers see, then the entry itself: see live_give. */
 void nnet_live_end(struct nnet_ctx *ctx, struct spw_hang_conn *at)
 {
 	static const struct spw_hang_conn none;
@@ -262,6 +287,8 @@ void nnet_live_end(struct nnet_ctx *ctx, struct spw_hang_conn *at)
 	live_give(&live.taken_conn[at - ctx->live->conn]);
 }
 
+/* The entry changes from what was waited for to the connection in one place, so a reader finds it
+ * at the same index. Its counts begin at 0, since those of waiting were calls of connect. */
 void nnet_live_ready(struct nnet_comm *comm, struct spw_hang_conn *at)
 {
 	struct nnet_ctx *ctx = comm->ctx;
@@ -278,6 +305,7 @@ void nnet_live_ready(struct nnet_comm *comm, struct spw_hang_conn *at)
 
 /* ---- views ---- */
 
+/* The last byte of each text stays 0. */
 static void live_rails(struct spw_hang_conn *to, const struct spw_xfer_conn *conn,
 		       const struct spw_xfer_look *look)
 {
@@ -301,6 +329,7 @@ static void live_rails(struct spw_hang_conn *to, const struct spw_xfer_conn *con
 	to->view.rail_cnt = i;
 }
 
+/* Field by field: the page's layout is a format of its own and does not follow lib/xfer's. */
 static void live_stages(struct spw_hang_conn_view *view, const struct spw_xfer_look *look)
 {
 	view->oldest_tsc = look->oldest_tsc;
@@ -327,6 +356,8 @@ static bool live_moved(const struct spw_hang_conn *now, const struct spw_hang_co
 	return moved;
 }
 
+/* Under the context's lock, as all that transfers. The copy begins as the last view, so what is not
+ * filled here stays as it was. */
 void nnet_live_view(struct nnet_comm *comm)
 {
 	struct spw_hang_conn *at = comm->live, copy;
@@ -356,6 +387,7 @@ void nnet_live_view(struct nnet_comm *comm)
 			     sizeof(copy) - offsetof(struct spw_hang_conn, view));
 }
 
+/* The first look always takes a view: until then the entry does not say which thread transfers. */
 void nnet_live_look(struct nnet_comm *comm)
 {
 	struct spw_hang_conn *at = comm->live;

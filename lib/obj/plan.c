@@ -7,6 +7,10 @@
  * Every value in the frame is an attacker's. at <= end <= len holds at every read: `at` moves only
  * by constants, which a later read or plan_payload checks, and by sums that plan_skip checks; all
  * of it is far from 2^64. What is read lies below `head`, besides.
+ *
+ * obj/frame.c calls it for each frame, plan_begin.c to align. Before changing it: look at the code
+ * that the compiler makes of steps_run, and run the fuzzer of plans; a step that most formats do
+ * without belongs into step_other, so that the loop keeps its registers.
  */
 #include "frame/spw_ident.h"
 #include "obj/plan.h"

@@ -3,6 +3,10 @@
  *
  * A stream's window: its memory, and the data path's common frame, which brings one granule that
  * belongs to the object of the frame before. Everything else is in claim.c.
+ *
+ * lib/topo opens and closes it; lib/pipe calls the rest in the stream's lcore, but for
+ * spw_obj_stat, which any thread may call. Consumers in other processes can write the page: once
+ * the stream is open, no size or index is read back from it here.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -86,6 +90,7 @@ static uint64_t window_ticks(uint64_t ns, uint64_t tsc_hz)
 	return ticks > UINT64_MAX / 4 ? UINT64_MAX / 4 : (uint64_t)ticks;
 }
 
+/* All that the data path would have to divide or to choose is computed here once. */
 static void window_set(struct spw_obj *obj, const struct spw_obj_conf *conf)
 {
 	const struct spw_obj_rule *rule = &obj->desc.rule;

@@ -9,6 +9,11 @@
  * Calls come on any thread, so each makes the context current for its time, and allows in this
  * thread what a graph capture of another thread would forbid. A stream that is being captured is
  * left alone until that is over.
+ *
+ * attach.c opens and closes it, ring.c maps its own memory, tensor.c asks before it returns an
+ * object. Before changing it: an object whose events have passed goes back to spinwire, which
+ * writes into it. "Not ready" and errors of a capture keep it; any other error is one of a context
+ * that runs nothing any more.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -57,6 +62,7 @@ static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
 static int cuda_status;
 static char cuda_missing[64];
 
+/* Once a process: a driver that is missing does not come while it runs. */
 static void cuda_load(void)
 {
 	const struct {
@@ -100,6 +106,7 @@ static int cuda_failed(const char *what, int error)
 
 /* ---- a thread's state during calls ---- */
 
+/* cuThreadExchangeStreamCaptureMode swaps: mode_out holds what to put back with cuda_leave. */
 static int cuda_enter(const struct tensor_cuda *cuda, int *mode_out)
 {
 	int error = cuda->calls->push(cuda->context);
@@ -120,6 +127,7 @@ static void cuda_leave(const struct tensor_cuda *cuda, int mode)
 
 /* ---- memory ---- */
 
+/* AUTO is the GPU that the caller works on: the one of its current context, else the first. */
 static int32_t cuda_choose(const struct tensor_cuda_calls *calls, int32_t gpu)
 {
 	void *context = NULL;
@@ -132,6 +140,7 @@ static int32_t cuda_choose(const struct tensor_cuda_calls *calls, int32_t gpu)
 	return device;
 }
 
+/* The address for the GPU may differ from the CPU's, so it is asked for. */
 int tensor_cuda_map(const struct tensor_cuda *cuda, void *memory, uint64_t bytes, uint64_t *at_out)
 {
 	int mode, error = cuda_enter(cuda, &mode);
@@ -209,6 +218,8 @@ static int cuda_record(const struct tensor_cuda *cuda, struct tensor_noted *note
 	return error ? error : cuda->calls->record(noted->event[i], noted->stream[i]);
 }
 
+/* An event that became part of a capture says nothing about what ran before: it is recorded again.
+ */
 static int cuda_look(const struct tensor_cuda *cuda, struct tensor_noted *noted, uint32_t i)
 {
 	int error = noted->recorded >> i & 1 ? 0 : cuda_record(cuda, noted, i);

@@ -25,12 +25,14 @@ static bool state_name_is_sound(const char *name)
 	       name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
+/* cnt counters of 8 bytes, without a sum that could wrap. */
 static bool state_holds(const struct spw_handler_state *state, uint64_t offset, uint64_t cnt)
 {
 	return offset % 8 == 0 && cnt && offset <= state->bytes &&
 	       cnt <= (state->bytes - offset) / 8;
 }
 
+/* Lists end with an entry that has no name. */
 static int state_check(const char *path, const struct spw_handler_state *state)
 {
 	uint32_t cnt = 0;
@@ -72,6 +74,7 @@ static void state_args_list(const struct spw_handler_state *state, char *out, si
 						     (unsigned long long)a->max, a->help));
 }
 
+/* The first character is a digit: strtoull would take a sign, and make 2^64 - 1 of -1. */
 static int arg_number_set(const struct spw_handler_arg *arg, void *field, const char *value)
 {
 	char *end;
@@ -138,6 +141,7 @@ static uint8_t *state_block_make(const struct spw_handler_state *state)
 	return block;
 }
 
+/* Defaults, then what the user said, then the plug-in itself, which may refuse both. */
 static int state_fill(const struct spw_handler_state *state, uint8_t *block, const char *args)
 {
 	const char *wrong;
@@ -191,6 +195,7 @@ void handler_state_close(struct spw_handler *handler)
 
 /* ---- counters ---- */
 
+/* The executor counts on meanwhile: each counter is right, and all together of no one moment. */
 void spw_handler_counters_add(const struct spw_handler *handler, const void *block, void *sum)
 {
 	for (const struct spw_handler_counter *c = handler->state->counter; c && c->name; c++) {

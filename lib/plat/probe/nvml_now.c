@@ -4,6 +4,10 @@
  * Every GPU now (spw_plat_gpus_now). A library of its own beside nvml.c: that one reads facts of a
  * machine into a tree, this one what moves. Source of names and numbers: NVIDIA Management Library,
  * nvml.h.
+ *
+ * lib/hang calls it for each snapshot. NVML counts its starts and is left open, as its next start
+ * would take a second again. Before adding a function: one that is missing from the library makes
+ * all of them unavailable, so it must be in every driver that is supported.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,10 +18,12 @@
 
 #define NVML_CLOCK_SM 1
 
+/* nvmlUtilization_t: percent of the last sample period. */
 struct nvml_rates {
 	unsigned int gpu, memory;
 };
 
+/* nvmlProcessInfo_t of the _v3 functions; earlier ones lack the instances. */
 struct nvml_user {
 	unsigned int pid;
 	unsigned long long memory_bytes;
@@ -41,11 +47,14 @@ struct nvml_now {
 	NVML_NOW_FUNCTIONS(PLAT_LIBRARY_MEMBER)
 };
 
+/* Any error is "not known": a GPU may answer "Not Supported" to each of them. */
 static int64_t nvml_now_value(int rc, unsigned long long value)
 {
 	return rc == 0 && value <= INT64_MAX ? (int64_t)value : -1;
 }
 
+/* NVML fails where there are more than fit; then no process is named, rather than some of them:
+ * that a process is alone on its GPU must not follow from a list that was cut. */
 static void nvml_now_users(const struct nvml_now *nvml, void *device, struct spw_plat_gpu_now *gpu)
 {
 	struct nvml_user user[SPW_PLAT_GPU_PID_MAX];
@@ -79,6 +88,7 @@ static void nvml_now_gpu(const struct nvml_now *nvml, void *device, struct spw_p
 	nvml_now_users(nvml, device, gpu);
 }
 
+/* A GPU without a handle keeps its place in the list, so that indexes are NVML's. */
 int spw_plat_gpus_now(const char *lib, struct spw_plat_gpu_now *gpu_out)
 {
 	struct nvml_now nvml, *of = &nvml;
