@@ -105,8 +105,9 @@ static int gen_judge_sent(const struct gen_sum *sum, const struct gen_report *wh
 		return 0;
 	return spw_err(EIO,
 		       "port %s did not send %" PRIu64 " of the %" PRIu64
-		       " frames that it took, and neither its link nor a peer went down: the NIC "
-		       "or the kernel refused them (%" PRIu64 " error completions)",
+		       " frames that it took, and neither its link nor a peer went down: they are "
+		       "still in its queue, or the NIC or the kernel refused them (%" PRIu64
+		       " error completions)",
 		       what->opened->name, unsent, sum->count.sent_frames,
 		       err[SPW_PORT_ERR_cqe_error]);
 }
