@@ -119,9 +119,9 @@ static const char *const usage[] = {"[check] [--facts] [--json FILE] [--receipt 
 				    "hang [--hosts A,B] [--save FILE] [--replay FILE]",
 				    NULL};
 static const struct spw_opt_pair status[] = {
-	{"0", "no finding is an error (diff: nothing differs; hang: it moves)"},
-	{"1", "usage (hang: also a rank is named)"},
-	{"2", "one is an error (hang: unknown)"},
+	{"0", "no error (diff: no difference; hang: it moves)"},
+	{"1", "usage (hang: or a rank is named)"},
+	{"2", "an error (hang: unknown)"},
 	{"130 or 143", "interrupted"},
 	{NULL, NULL}};
 static const struct spw_opt_pair example[] = {
