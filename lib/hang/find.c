@@ -115,11 +115,13 @@ int64_t hang_elapsed(const struct hang_graph *g, uint32_t rank)
 	return from > 0 && to > from ? to - from : 0;
 }
 
-/* The text comes from the page: what follows the address says why the connection failed. */
+/* The text comes from the page: what follows the address says why the connection failed. An address
+ * that two hosts have, such as 127.0.0.1 or that of a container bridge, names none of them. */
 int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
 {
 	char addr[72];
 	char *end;
+	int64_t found = -1;
 
 	snprintf(addr, sizeof(addr), "%s", peer[0] == '[' ? peer + 1 : peer);
 	addr[strcspn(addr, ", ")] = '\0';
@@ -129,11 +131,15 @@ int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
 	for (uint32_t h = 0; h < g->c->host_cnt && end; h++) {
 		const struct spw_hang_snap *snap = &g->c->host[h].snap[LAST];
 
-		for (uint32_t i = 0; i < snap->addr_cnt; i++)
-			if (!strcmp(snap->addr[i].addr, addr))
-				return h;
+		for (uint32_t i = 0; i < snap->addr_cnt; i++) {
+			if (strcmp(snap->addr[i].addr, addr))
+				continue;
+			if (found >= 0 && found != h)
+				return -1;
+			found = h;
+		}
 	}
-	return -1;
+	return found;
 }
 
 /* By the communicator that names most ranks, else by what the environment of each process says; all

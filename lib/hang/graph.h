@@ -138,7 +138,8 @@ bool hang_proxy_find(const struct hang_graph *g, uint32_t rank,
 /* Time between the last two snapshots of that rank's host, ns; 0: not known. */
 int64_t hang_elapsed(const struct hang_graph *g, uint32_t rank);
 
-/* The host with that address, "192.0.2.2:7000" or "[fd00::2]:7000 ..."; -1: none that was asked. */
+/* The host with that address, "192.0.2.2:7000" or "[fd00::2]:7000 ..."; -1: none that was asked, or
+ * several. */
 int64_t hang_peer_host(const struct hang_graph *g, const char *peer);
 /* The one rank number that no process was found for; -1: none, or several. */
 int64_t hang_rank_lost(const struct hang_graph *g);

@@ -485,6 +485,16 @@ def host_silent():
 
 
 @vector("unknown")
+def killed_and_two_hosts_have_its_address():
+    c = killed()
+    for rank in range(3):
+        c.rows(rank, "addr").append({"addr": "127.0.0.1"})
+    c.set(0, "conn", 1, peer="127.0.0.1:7000")
+    c.set(1, "conn", 0, peer="127.0.0.1:7000")
+    return c
+
+
+@vector("unknown")
 def nobody():
     c = Case()
     for rank in (0, 1):
