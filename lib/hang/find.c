@@ -143,28 +143,31 @@ int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
 }
 
 /* By the communicator that names most ranks, else by what the environment of each process says; all
- * must agree on how many there are. */
-int64_t hang_rank_lost(const struct hang_graph *g)
+ * must agree on how many there are. More processes than ranks are two jobs, or a rank twice. */
+int64_t hang_ranks_lost(const struct hang_graph *g, int64_t *lost_out)
 {
-	int64_t world = -1, lost = -1;
+	int64_t world = -1, cnt = 0;
 
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		const struct spw_hang_proc_row *row = g->rank[i].row[LAST];
 		const struct spw_hang_comm_row *comm = g->rank[i].comm;
-		const struct spw_hang_num cnt = comm ? comm->rank_cnt : row->world;
+		const struct spw_hang_num ranks = comm ? comm->rank_cnt : row->world;
 
-		if (g->rank[i].rank < 0 || !cnt.known || (world >= 0 && world != cnt.value))
+		if (g->rank[i].rank < 0 || !ranks.known || (world >= 0 && world != ranks.value))
 			return -1;
-		world = cnt.value;
+		world = ranks.value;
 	}
-	for (int64_t r = 0; r < SPW_MIN(world, (int64_t)SPW_HANG_PROC_MAX); r++) {
+	if (!spw_in_range(world, (int64_t)g->rank_cnt, (int64_t)SPW_HANG_PROC_MAX))
+		return -1;
+	for (int64_t r = 0; r < world; r++) {
 		bool found = false;
 
 		for (uint32_t i = 0; i < g->rank_cnt; i++)
 			found |= g->rank[i].rank == r;
-		if (!found && lost >= 0)
-			return -1;
-		lost = found ? lost : r;
+		if (found)
+			continue;
+		*lost_out = r;
+		cnt++;
 	}
-	return lost;
+	return cnt;
 }

@@ -80,23 +80,33 @@ static void rank_add(struct hang_graph *g, uint32_t host, const struct spw_hang_
 		rank->rank = row->rank.value;
 }
 
+/* A host that hides processes may hide a rank, unless each rank of the job was found elsewhere: the
+ * machine from which a user asks need not run one. */
+static void host_check(struct hang_graph *g, const struct spw_hang_host *host)
+{
+	const struct spw_hang_snap *snap = &host->snap[LAST];
+	int64_t lost;
+
+	if (host->silent[0] || !snap->taken)
+		hang_graph_lacks(g, "%s is silent (%s): who waits there is not known", host->name,
+				 host->silent[0] ? host->silent : "no third snapshot");
+	else if (snap->why[SPW_HANG_SOURCE_proc][0] &&
+		 (snap->proc_cnt || hang_ranks_lost(g, &lost) != 0))
+		hang_graph_lacks(g, "%s: who waits there is not known: %s", host->name,
+				 snap->why[SPW_HANG_SOURCE_proc]);
+}
+
 /* The last snapshot decides who is a rank: it has a row, too, for each process that ended. */
 void hang_graph_ranks(struct hang_graph *g)
 {
 	for (uint32_t h = 0; h < g->c->host_cnt; h++) {
 		const struct spw_hang_host *host = &g->c->host[h];
-		const struct spw_hang_snap *snap = &host->snap[LAST];
 
-		if (host->silent[0] || !snap->taken)
-			hang_graph_lacks(g, "%s is silent (%s): who waits there is not known",
-					 host->name,
-					 host->silent[0] ? host->silent : "no third snapshot");
-		else if (snap->why[SPW_HANG_SOURCE_proc][0])
-			hang_graph_lacks(g, "%s: /proc was not read: %s", host->name,
-					 snap->why[SPW_HANG_SOURCE_proc]);
-		for (uint32_t i = 0; i < snap->proc_cnt && !host->silent[0]; i++)
-			rank_add(g, h, &snap->proc[i]);
+		for (uint32_t i = 0; i < host->snap[LAST].proc_cnt && !host->silent[0]; i++)
+			rank_add(g, h, &host->snap[LAST].proc[i]);
 	}
+	for (uint32_t h = 0; h < g->c->host_cnt; h++)
+		host_check(g, &g->c->host[h]);
 }
 
 /* ---- connections ---- */

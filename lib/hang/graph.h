@@ -141,8 +141,9 @@ int64_t hang_elapsed(const struct hang_graph *g, uint32_t rank);
 /* The host with that address, "192.0.2.2:7000" or "[fd00::2]:7000 ..."; -1: none that was asked, or
  * several. */
 int64_t hang_peer_host(const struct hang_graph *g, const char *peer);
-/* The one rank number that no process was found for; -1: none, or several. */
-int64_t hang_rank_lost(const struct hang_graph *g);
+/* How many ranks of the job have no process that was found, and the number of one; -1: not known.
+ */
+int64_t hang_ranks_lost(const struct hang_graph *g, int64_t *lost_out);
 
 /* Whether a number changed between two readings. Thread: any; pure. */
 SPW_INLINE enum hang_tri hang_changed(struct spw_hang_num a, struct spw_hang_num b)

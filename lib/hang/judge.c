@@ -186,10 +186,11 @@ static void judge_lost(struct judge *j, uint32_t conn)
 {
 	struct hang_graph *g = &j->g;
 	const struct spw_hang_conn_row *row = g->conn[conn].row[LAST];
-	const int64_t host = row ? hang_peer_host(g, row->peer) : -1, lost = hang_rank_lost(g);
+	const int64_t host = row ? hang_peer_host(g, row->peer) : -1;
+	int64_t lost = -1;
 	struct spw_hang_verdict *v;
 
-	if (host < 0 || lost < 0) {
+	if (host < 0 || hang_ranks_lost(g, &lost) != 1) {
 		hang_graph_lacks(g,
 				 "the other end of a connection was not found, at %s: "
 				 "--hosts with its host, as its user",

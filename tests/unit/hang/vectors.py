@@ -484,6 +484,26 @@ def host_silent():
     return c
 
 
+def login_node():
+    """A machine without ranks that hides the processes of others."""
+    return {"name": "login", "silent": "",
+            "snap": {"why": {"proc": "90 processes of other users cannot be looked at"}, "addr": [{"addr": "192.0.2.99"}]}}
+
+
+@vector("culprit 1 process")
+def asked_from_a_login_node():
+    c = stopped()
+    c.hosts.insert(0, login_node())
+    return c
+
+
+@vector("unknown")
+def asked_from_a_login_node_that_may_run_a_rank():
+    c = stopped()
+    c.hosts[0] = login_node()
+    return c
+
+
 @vector("unknown")
 def killed_and_two_hosts_have_its_address():
     c = killed()
