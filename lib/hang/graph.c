@@ -13,20 +13,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/spw_text.h"
 #include "hang/graph.h"
 
 #define LAST    (SPW_HANG_SNAP_CNT - 1)
 #define SENT_NS 100000000ll
 
+/* Addresses and names in it are a page's or another host's, so it is made one line. */
 void hang_graph_lacks(struct hang_graph *g, const char *fmt, ...)
 {
+	char text[320];
 	va_list args;
 
 	if (g->missing[0])
 		return;
 	va_start(args, fmt);
-	vsnprintf(g->missing, g->room, fmt, args);
+	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	spw_text_show(text, g->missing, g->room);
 }
 
 /* ---- ranks ---- */

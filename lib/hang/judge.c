@@ -189,6 +189,7 @@ static void judge_lost(struct judge *j, uint32_t conn)
 	const int64_t host = row ? hang_peer_host(g, row->peer) : -1;
 	int64_t lost = -1;
 	struct spw_hang_verdict *v;
+	char evidence[sizeof(v->evidence)];
 
 	if (host < 0 || hang_ranks_lost(g, &lost) != 1) {
 		hang_graph_lacks(g,
@@ -200,15 +201,15 @@ static void judge_lost(struct judge *j, uint32_t conn)
 	for (uint32_t i = 0; i < j->answer->verdict_cnt; i++)
 		if (j->answer->verdict[i].pid == -1 && j->answer->verdict[i].rank == lost)
 			return;
+	snprintf(evidence, sizeof(evidence),
+		 "rank %ld waits for %.72s, and no process there is rank %ld",
+		 (long)g->rank[g->conn[conn].rank].rank, row->peer, (long)lost);
 	v = verdict_add(j, g->conn[conn].rank);
-	verdict_explain(j, v, 0, "");
+	verdict_explain(j, v, 0, evidence);
 	v->pid = -1;
 	v->rank = lost;
 	v->program[0] = '\0';
 	spw_text_show(g->c->host[host].name, v->host, sizeof(v->host));
-	snprintf(v->evidence, sizeof(v->evidence),
-		 "rank %ld waits for %.72s, and no process there is rank %ld",
-		 (long)g->rank[g->conn[conn].rank].rank, row->peer, (long)lost);
 }
 
 /* What holds the ranks up that stand still. */

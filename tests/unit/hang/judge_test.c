@@ -70,6 +70,39 @@ static void answers_are_as_expected(void **state)
 	assert_int_equal(faults, 0);
 }
 
+/* The page of a process that was killed, or not found, is another user's: what it says of its peer
+ * stands in the answer, as one line. */
+static void foreign_texts_are_one_line(void **state)
+{
+	static const char *const name[] = {"killed", "killed-on-a-host-that-was-not-asked"};
+	uint32_t shown = 0;
+	json_t *vector;
+	size_t i;
+
+	(void)state;
+	json_array_foreach (vectors, i, vector) {
+		struct spw_hang_answer answer;
+		struct spw_hang_case c;
+
+		if (strcmp(vector_text(vector, "name"), name[0]) &&
+		    strcmp(vector_text(vector, "name"), name[1]))
+			continue;
+		case_read(vector, &c);
+		for (uint32_t h = 0; h < c.host_cnt; h++)
+			for (uint32_t k = 0; k < c.host[h].snap[LAST].conn_cnt; k++) {
+				char *peer = c.host[h].snap[LAST].conn[k].peer;
+
+				strcpy(peer + strlen(peer), " \x1b[2J\nrank 0");
+			}
+		spw_hang_judge(&c, &answer);
+		assert_null(strpbrk(answer.missing, "\x1b\n"));
+		assert_null(strpbrk(answer.verdict[0].evidence, "\x1b\n"));
+		shown += strstr(answer.missing, "[2J") || strstr(answer.verdict[0].evidence, "[2J");
+		spw_hang_case_free(&c);
+	}
+	assert_int_equal(shown, SPW_ARRAY_CNT(name));
+}
+
 /* ---- less evidence ---- */
 
 enum cut {
@@ -272,6 +305,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answers_are_as_expected),
+		cmocka_unit_test(foreign_texts_are_one_line),
 		cmocka_unit_test(less_evidence_gives_no_other_name),
 		cmocka_unit_test(a_case_is_read_as_it_was_written),
 		cmocka_unit_test(what_is_no_case_is_refused),
