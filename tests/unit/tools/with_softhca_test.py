@@ -99,9 +99,13 @@ class Tree(unittest.TestCase):
         with open(program, "w", encoding="ascii") as file:
             file.write("#!/bin/sh\necho here\n")
         os.chmod(program, 0o755)
+        os.mkdir(os.path.join(self.top, "build", "app", "spinwire-not"))
         tool = os.path.join(self.top, "tools", "with-softhca")
         for name, status, stdout, stderr in (("spinwire-here", 0, "here\n", ""),
-                                             ("spinwire-not", 1, "", "'ninja -C build'"),
+                                             ("spinwire-not", 1, "",
+                                              f"ninja -C '{self.top}/build' app/spinwire-not/spinwire-not\n"),
+                                             ("spinwire-no", 1, "", "a program in PATH or a path"),
+                                             ("", 1, "", "a program in PATH or a path"),
                                              ("not-here", 1, "", "a program in PATH or a path")):
             done = subprocess.run([tool, name], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
                                   check=False)
