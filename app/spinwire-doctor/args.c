@@ -106,8 +106,6 @@ static const struct spw_opt table[] = {
 	 .help = "hang: all that was read, for --replay; -: stdout"},
 	{FIELD(hang_pid), .name = "pid", .kind = SPW_OPT_NUMBER, .min = 1, .max = 4194304,
 	 .help = "hang: this process of this host alone; else all with NCCL"},
-	{FIELD(ras), .name = "ras", .kind = SPW_OPT_FLAG,
-	 .help = "hang: ask NCCL's RAS also where its version can crash the job"},
 	SPW_OPT_VERBOSITY(struct doctor_args, verbosity, NULL),
 };
 
@@ -118,12 +116,11 @@ static const char *const usage[] = {"[check] [--facts] [--json FILE] [--receipt 
 				    "cores N [--near NIC] | idle [--cores CORES]",
 				    "hang [--hosts A,B] [--save FILE] [--replay FILE]",
 				    NULL};
-static const struct spw_opt_pair status[] = {
-	{"0", "no error (diff: no difference; hang: it moves)"},
-	{"1", "usage (hang: or a rank is named)"},
-	{"2", "an error (hang: unknown)"},
-	{"130 or 143", "interrupted"},
-	{NULL, NULL}};
+static const struct spw_opt_pair status[] = {{"0", "no error (diff: equal; hang: it moves)"},
+					     {"1", "usage (hang: or a rank is named)"},
+					     {"2", "an error (hang: unknown)"},
+					     {"130 or 143", "interrupted"},
+					     {NULL, NULL}};
 static const struct spw_opt_pair example[] = {
 	{"spinwire-doctor", "What on this machine hurts RDMA or spinwire."},
 	{"spinwire-doctor plan --peer spark2 --apply /",
@@ -228,8 +225,8 @@ static int hang_check(const struct doctor_args *args)
 			       ? spw_err(EINVAL, "hang: a saved case has its hosts: no --hosts, no "
 						 "--pid with --replay")
 			       : 0;
-	return args->hosts || args->save || args->hang_pid || args->ras
-		       ? spw_err(EINVAL, "--hosts, --save, --pid and --ras belong to hang")
+	return args->hosts || args->save || args->hang_pid
+		       ? spw_err(EINVAL, "--hosts, --save and --pid belong to hang")
 		       : 0;
 }
 

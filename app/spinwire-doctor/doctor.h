@@ -34,7 +34,7 @@ struct doctor_args {
 	uint64_t core_cnt;
 	const char *hosts, *save; /* hang: "A,B"; where the case is written; NULL */
 	uint32_t hang_pid;        /* hang: this process alone; 0: all */
-	bool facts, full, measure, ras;
+	bool facts, full, measure;
 	struct spw_opt_verbosity verbosity;
 	uint64_t expect_bps; /* measure: what one function should carry; 0: not given */
 	uint32_t idle_cnt, idle_core[DOCTOR_IDLE_MAX];

@@ -65,7 +65,6 @@ static int hang_snaps_take(const struct doctor_args *args, struct spw_hang_case 
 			&(struct spw_hang_where){.root = "",
 						 .pid = args->hang_pid,
 						 .last = s + 1 == SPW_HANG_SNAP_CNT,
-						 .ras = args->ras,
 						 .before = s ? &host->snap[s - 1] : NULL},
 			&host->snap[s]);
 	}

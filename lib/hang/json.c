@@ -4,7 +4,7 @@
  * A case as JSON and back (spinwire.hangcase/1), and the answer (spinwire.hang/1).
  *
  *   {"schema": ..., "hosts": [{"name": "spark1", "silent": "", "snaps": [
- *       {"at_ns": 1, "why": {"ras": "not asked"}, "conn": [{"pid": 7, "pair": "..."}, ...],
+ *       {"at_ns": 1, "why": {"qp": "..."}, "conn": [{"pid": 7, "pair": "..."}, ...],
  * ...}]}]}
  *
  * A column that is not there is not known. What is read comes from anywhere: every type, range and
@@ -67,7 +67,6 @@ static const struct column column_gpu[] = {SPW_HANG_GPU_LIST(COLUMN_NUM, COLUMN_
 static const struct column column_op[] = {SPW_HANG_OP_LIST(COLUMN_NUM, COLUMN_TEXT)};
 #undef COLUMN_ROW
 #define COLUMN_ROW struct spw_hang_ras_row
-static const struct column column_ras[] = {SPW_HANG_RAS_LIST(COLUMN_NUM, COLUMN_TEXT)};
 #undef COLUMN_ROW
 #define COLUMN_ROW struct spw_hang_dial_row
 static const struct column column_dial[] = {SPW_HANG_DIAL_LIST(COLUMN_NUM, COLUMN_TEXT)};

@@ -64,7 +64,6 @@ int spw_hang_read(const struct spw_hang_where *where, struct spw_hang_snap *snap
 	hang_gpus_read(&r);
 	hang_tcp_read(&r);
 	hang_recorder_read(&r);
-	snprintf(snap_out->why[SPW_HANG_SOURCE_ras], sizeof(snap_out->why[0]), "it is not asked");
 	snap_out->taken = true;
 	return 0;
 }

@@ -218,17 +218,6 @@ SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 	N(age_ns, "since it was created")             \
 	T(site, 208, "file:line function of the innermost frame of the program")
 
-/* What NCCL's RAS answered. */
-#define SPW_HANG_RAS_LIST(N, T)                     \
-	T(comm, 20, "key")                          \
-	N(rank, "key")                              \
-	T(host, 64, "of that rank")                 \
-	N(pid, "of that rank")                      \
-	N(missing, "1: it did not answer")          \
-	N(dead, "1: RAS considers it dead")         \
-	T(state, 12, "RUNNING INIT FINALIZE ABORT") \
-	N(colls, "collectives launched, all functions; captured ones are not counted")
-
 /* TCP connections of those processes that are being made. */
 #define SPW_HANG_DIAL_LIST(N, T) \
 	N(pid, "key")            \
@@ -250,7 +239,6 @@ SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 	X(P, qp, SPW_HANG_QP)         \
 	X(P, gpu, SPW_HANG_GPU)       \
 	X(P, op, SPW_HANG_OP)         \
-	X(P, ras, SPW_HANG_RAS)       \
 	X(P, dial, SPW_HANG_DIAL)     \
 	X(P, addr, SPW_HANG_ADDR)
 
@@ -273,8 +261,7 @@ enum spw_hang_table { SPW_HANG_TABLE_LIST(SPW_ENUM_VALUE, SPW_HANG_TABLE_) SPW_H
 	X(P, counters, "counters of the RDMA ports")              \
 	X(P, qp, "states of the queue pairs (netlink)")           \
 	X(P, gpu, "NVML")                                         \
-	X(P, recorder, "PyTorch's flight recorder")               \
-	X(P, ras, "NCCL's RAS")
+	X(P, recorder, "PyTorch's flight recorder")
 enum spw_hang_source { SPW_ENUM(SPW_HANG_SOURCE) };
 
 /* ---- snapshots ---- */
@@ -305,9 +292,8 @@ struct spw_hang_where {
 	const char *root; /* folder that holds proc, sys, ...; "": this machine */
 	uint32_t pid;     /* this process alone; 0: all that this user may read */
 	/* The last snapshot: the sources that make a thread of the job work, or may disturb it
-	 * (flight recorder, RAS), are asked in this one only, after all others. */
+	 * (the flight recorder), are asked in this one only, after all others. */
 	bool last;
-	bool ras; /* ask NCCL's RAS even where its version is known to crash */
 	/* The snapshot before, or NULL: processes of it that have ended keep a row, `gone`. */
 	const struct spw_hang_snap *before;
 };
