@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What `meson install` puts elsewhere works from there: the tools with their modules, with-softhca with its library,
-the licence."""
+the licence, the examples."""
 import os
 import re
 import shlex
@@ -255,10 +255,14 @@ def test_service():
         check(re.search(r"residual +0\b", spwlab.read(log)), spwlab.read(log))
 
 
-def test_licence():
+def test_documents():
+    """The licence, and the examples that a package has."""
     with spwlab.scratch() as folder:
-        path = os.path.join(installed(folder), "..", "share", "doc", "spinwire", "LICENSE")
-        equal(spwlab.read(path), spwlab.read(os.path.join(ROOT, "LICENSE")), "LICENSE")
+        doc = os.path.join(installed(folder), "..", "share", "doc", "spinwire")
+        for name, source in (("LICENSE", "LICENSE"), ("examples/ttl.c", "examples/handler/ttl.c"),
+                             ("examples/syn.c", "examples/handler/syn.c"),
+                             ("examples/tensor/camera.py", "examples/tensor/camera.py")):
+            equal(spwlab.read(os.path.join(doc, name)), spwlab.read(os.path.join(ROOT, source)), name)
 
 
 def test_with_softhca():
