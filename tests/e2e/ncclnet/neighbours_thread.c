@@ -45,6 +45,10 @@ static void *thread_main(void *arg SPW_UNUSED)
 	return NULL;
 }
 
+/* called by tests/gpu/nccl_ranks.py */
+int neighbours_thread_start(const char *rule);
+int neighbours_thread_stop(struct neighbours_passed *passed_out);
+
 /* rule lives until the stop. Returns: 0 or an error number. */
 int neighbours_thread_start(const char *rule)
 {
