@@ -485,7 +485,8 @@ def host_silent():
 def login_node():
     """A machine without ranks that hides the processes of others."""
     return {"name": "login", "silent": "",
-            "snap": {"why": {"proc": "90 processes of other users cannot be looked at"}, "addr": [{"addr": "192.0.2.99"}]}}
+            "snap": {"why": {"proc": "90 processes of other users cannot be looked at"},
+                     "addr": [{"addr": "192.0.2.99"}]}}
 
 
 @vector("culprit 1 process")
