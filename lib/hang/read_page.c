@@ -180,17 +180,18 @@ static void read_page_comm(const struct hang_page_view *v, const struct spw_hang
 }
 
 /* One copy, which is then read as often as needed: the page changes meanwhile. */
-bool hang_page_comm_rows(const struct spw_hang_comm *entry, const struct hang_page_view *v,
-			 struct spw_hang_snap *snap)
+int hang_page_comm_rows(const struct spw_hang_comm *entry, const struct hang_page_view *v,
+			struct spw_hang_snap *snap)
 {
 	struct spw_hang_comm_row *row;
 	struct spw_hang_comm c;
 
-	if (!spw_hang_entry_read(entry, &c, sizeof(c)) || !c.used ||
-	    !(row = spw_hang_row_add(snap, SPW_HANG_TABLE_comm)))
-		return false;
+	if (!spw_hang_entry_read(entry, &c, sizeof(c)))
+		return -1;
+	if (!c.used || !(row = spw_hang_row_add(snap, SPW_HANG_TABLE_comm)))
+		return 0;
 	read_page_comm(v, &c, row);
-	return true;
+	return 1;
 }
 
 /* A state that this version does not have makes no row, so that no rule takes it for one it has. */
@@ -260,16 +261,17 @@ static void read_page_stages(const struct hang_page_view *v, const struct spw_ha
 	row->oldest_ns = read_page_age_or_none(v, fresh ? view->oldest_tsc : 0);
 }
 
-bool hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
-			 const struct hang_page_view *v, struct spw_hang_snap *snap)
+int hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
+			const struct hang_page_view *v, struct spw_hang_snap *snap)
 {
 	struct spw_hang_conn_row *row;
 	struct spw_hang_conn c;
 
-	if (!spw_hang_entry_read(entry, &c, sizeof(c)) ||
-	    !spw_in_range(c.view.state, SPW_HANG_CONN_LISTENING, SPW_HANG_CONN_FAILED) ||
+	if (!spw_hang_entry_read(entry, &c, sizeof(c)))
+		return -1;
+	if (!spw_in_range(c.view.state, SPW_HANG_CONN_LISTENING, SPW_HANG_CONN_FAILED) ||
 	    !(row = spw_hang_row_add(snap, SPW_HANG_TABLE_conn)))
-		return false;
+		return 0;
 	row->pid = spw_hang_num(v->pid);
 	row->entry = spw_hang_num(idx);
 	row->calls = read_page_count(c.calls);
@@ -280,42 +282,50 @@ bool hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
 	read_page_stages(v, &c, row);
 	for (uint32_t i = 0; i < SPW_MIN(c.view.rail_cnt, SPW_HANG_RAIL_MAX); i++)
 		read_page_rail(v, idx, i, &c.rail[i], snap);
-	return true;
+	return 1;
 }
+
+/* What a page lacks: entries that had no room on it, and those that cannot be read. */
+struct read_page_lacks {
+	uint64_t conns, comms;
+};
 
 /* Returns: how many communicators it has. */
 static uint32_t read_page_rows(const struct spw_hang_page *page, const struct hang_page_view *v,
-			       struct spw_hang_snap *snap)
+			       struct spw_hang_snap *snap, struct read_page_lacks *lacks_out)
 {
 	uint32_t comms = 0;
 
-	for (uint32_t i = 0; i < SPW_HANG_COMM_MAX; i++)
-		comms += hang_page_comm_rows(&page->comm[i], v, snap);
+	lacks_out->conns = spw_thr_load_rlx(&page->conns_left_out);
+	lacks_out->comms = spw_thr_load_rlx(&page->comms_left_out);
+	for (uint32_t i = 0; i < SPW_HANG_COMM_MAX; i++) {
+		const int got = hang_page_comm_rows(&page->comm[i], v, snap);
+
+		comms += got > 0;
+		lacks_out->comms += got < 0;
+	}
 	for (uint32_t i = 0; i < SPW_HANG_CONN_MAX; i++)
-		hang_page_conn_rows(&page->conn[i], i, v, snap);
+		lacks_out->conns += hang_page_conn_rows(&page->conn[i], i, v, snap) < 0;
 	return comms;
 }
 
 /* ---- processes ---- */
 
-/* A page that is full shows what it has, but not what is absent: that nothing is under way cannot
- * be known of it. The value stays for the next snapshot, which looks at the page again. */
-static void read_page_left_out(struct hang_read *r, struct spw_hang_proc_row *row,
-			       const struct spw_hang_page *page)
+/* A page that lacks entries shows what it has, but not what is absent: that nothing is under way
+ * cannot be known of it. The value stays for the next snapshot, which looks at the page again. */
+static void read_page_lacks(struct hang_read *r, struct spw_hang_proc_row *row,
+			    const struct read_page_lacks *lacks)
 {
-	const uint64_t conns = spw_thr_load_rlx(&page->conns_left_out);
-	const uint64_t comms = spw_thr_load_rlx(&page->comms_left_out);
-
-	row->page.known = conns == 0;
-	row->profiler.known = comms == 0;
-	if (conns)
+	row->page.known = lacks->conns == 0;
+	row->profiler.known = lacks->comms == 0;
+	if (lacks->conns)
 		snprintf(r->snap->why[SPW_HANG_SOURCE_page], sizeof(r->snap->why[0]),
-			 "%" PRIu64 " connections are not on the page of %" PRId64, conns,
-			 row->pid.value);
-	if (comms)
+			 "the page of %" PRId64 " lacks %" PRIu64 " connections", row->pid.value,
+			 lacks->conns);
+	if (lacks->comms)
 		snprintf(r->snap->why[SPW_HANG_SOURCE_profiler], sizeof(r->snap->why[0]),
-			 "%" PRIu64 " communicators are not on the page of %" PRId64, comms,
-			 row->pid.value);
+			 "the page of %" PRId64 " lacks %" PRIu64 " communicators", row->pid.value,
+			 lacks->comms);
 }
 
 /* The page may have ended since the process was looked at: then nothing is added. */
@@ -323,6 +333,7 @@ static void read_page_of(struct hang_read *r, struct spw_hang_proc_row *row)
 {
 	struct spw_hang_page *page = NULL;
 	struct hang_page_view v = {.pid = row->pid.value, .now_tsc = r->now_tsc};
+	struct read_page_lacks lacks;
 	char **fd, link[HANG_PATH_BYTES];
 	int cnt = hang_names(r, &fd, FDS_MAX, "proc/%" PRId64 "/fd", row->pid.value);
 
@@ -336,8 +347,8 @@ static void read_page_of(struct hang_read *r, struct spw_hang_proc_row *row)
 	if (!page)
 		return;
 	v.tsc_hz = page->tsc_hz;
-	row->profiler = spw_hang_num(read_page_rows(page, &v, r->snap) > 0);
-	read_page_left_out(r, row, page);
+	row->profiler = spw_hang_num(read_page_rows(page, &v, r->snap, &lacks) > 0);
+	read_page_lacks(r, row, &lacks);
 	read_page_close(page);
 }
 

@@ -17,11 +17,12 @@ struct hang_page_view {
 };
 
 /* Purpose: adds the rows of an entry, which may hold anything and may change meanwhile.
- * Returns: whether it is in use. Thread: control.
+ * Returns: 1; 0: it is not in use; -1: it cannot be read, as its writer stopped or ended in the
+ *   middle of a change. Thread: control.
  */
-bool hang_page_comm_rows(const struct spw_hang_comm *entry, const struct hang_page_view *v,
-			 struct spw_hang_snap *snap);
-bool hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
-			 const struct hang_page_view *v, struct spw_hang_snap *snap);
+int hang_page_comm_rows(const struct spw_hang_comm *entry, const struct hang_page_view *v,
+			struct spw_hang_snap *snap);
+int hang_page_conn_rows(const struct spw_hang_conn *entry, uint32_t idx,
+			const struct hang_page_view *v, struct spw_hang_snap *snap);
 
 #endif

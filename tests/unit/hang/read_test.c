@@ -212,8 +212,6 @@ static void page_fill(void)
 		.state = SPW_HANG_RAIL_TRYING, .down_tsc = 2000, .device = "rocep1s0f0"};
 	page.conn[7].rail[1] = (struct spw_hang_rail){.state = 77};
 	page.conn[8].view.state = 1000;
-	page.conn[9].mark = 1; /* its writer was killed within a change */
-	page.conn[9].view.state = SPW_HANG_CONN_READY;
 }
 
 static void a_live_page(void **state)
@@ -276,12 +274,32 @@ static void a_view_that_is_older_than_its_counts(void **state)
 	kit_equal(snap.conn[0].waiting, 0);
 	kit_equal(snap.conn[0].oldest_ns, -1);
 	assert_false(snap.proc[0].page.known);
-	assert_string_equal(snap.why[SPW_HANG_SOURCE_page],
-			    "3 connections are not on the page of 4711");
+	assert_string_equal(snap.why[SPW_HANG_SOURCE_page], "the page of 4711 lacks 3 connections");
 	assert_int_equal(kit_read(&snap, &later), 0);
 	assert_int_equal(later.conn_cnt, 1);
 	spw_hang_snap_free(&snap);
 	spw_hang_snap_free(&later);
+}
+
+/* Its writer was stopped within a change: what the entries say is not known, nor that they are
+ * free.
+ */
+static void entries_that_cannot_be_read(void **state)
+{
+	(void)state;
+	kit_rank(4711, "1");
+	page_fill();
+	page.conn[9].mark = page.comm[3].mark = 1;
+	kit_put_bytes("proc/4711/fd/5", &page, sizeof(page));
+	assert_int_equal(kit_read(NULL, &snap), 0);
+	assert_int_equal(snap.conn_cnt, 1);
+	assert_int_equal(snap.comm_cnt, 1);
+	assert_false(snap.proc[0].page.known);
+	assert_false(snap.proc[0].profiler.known);
+	assert_string_equal(snap.why[SPW_HANG_SOURCE_page], "the page of 4711 lacks 1 connections");
+	assert_string_equal(snap.why[SPW_HANG_SOURCE_profiler],
+			    "the page of 4711 lacks 1 communicators");
+	spw_hang_snap_free(&snap);
 }
 
 /* Of another version, of another process, cut, or older than the host's record of time. */
@@ -369,6 +387,7 @@ int main(void)
 		RECORDED(without_names_the_proxy_is_unknown),
 		RECORDED(a_live_page),
 		RECORDED(a_view_that_is_older_than_its_counts),
+		RECORDED(entries_that_cannot_be_read),
 		RECORDED(pages_that_are_none),
 		cmocka_unit_test(a_page_of_this_process),
 		RECORDED(no_host_at_all),
