@@ -11,9 +11,9 @@
  * A recorded host has the file at the same path, below proc/PID/root. Source: PyTorch,
  * torch/csrc/distributed/c10d/FlightRecorderDetail.hpp, ProcessGroupNCCL.cpp.
  *
- * spw_hang_read calls it last of all collectors. Whoever may write to the job's /tmp can
- * write a dump, so nothing of it is trusted: it is data (pickle.h), its counts are bounded below,
- * and its texts are shown by whoever prints them.
+ * spw_hang_read calls it last of all collectors. Nothing of a dump is trusted, although only one of
+ * the process's own user is read: it is data (pickle.h), its counts are bounded below, and its
+ * texts are shown by whoever prints them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +35,7 @@
 #define ROWS_MAX      256u /* of a process */
 #define ENTRIES_MAX   100000u
 #define FRAMES_MAX    128u
+#define SIZES_MAX     32u /* more do not fit into a row */
 #define ENVIRON_BYTES (128u << 10)
 #define DUMP_BYTES    (16u << 20)
 #define FRESH_S       60
@@ -103,7 +104,8 @@ static void recorder_sizes(const struct dump *d, const struct pickle_value *size
 	uint32_t at = 0, in;
 	size_t used = strlen(out);
 
-	while (used < bytes && (shape = pickle_next(&d->p, sizes, &at))) {
+	for (uint32_t i = 0;
+	     i < SIZES_MAX && used < bytes && (shape = pickle_next(&d->p, sizes, &at)); i++) {
 		const char *before = used ? " " : "";
 
 		for (in = 0; used < bytes && (size = pickle_next(&d->p, shape, &in)); before = "x")
@@ -237,8 +239,30 @@ static void recorder_files_find(struct hang_read *r, const struct spw_hang_proc_
 	free(environ);
 }
 
+/* A dump has a name that anybody can guess, in a folder where anybody may write: only what the user
+ * of the process made is its own. */
+static bool recorder_is_of(const struct hang_read *r, const struct spw_hang_proc_row *proc,
+			   const struct stat *st)
+{
+	char path[HANG_PATH_BYTES];
+	struct stat owner;
+
+	return hang_path(r, path, "proc/%" PRId64, proc->pid.value) && stat(path, &owner) == 0 &&
+	       owner.st_uid == st->st_uid;
+}
+
+/* When the process began, by the wall clock: a file of that name may be of a rank before it. */
+static time_t recorder_start(const struct hang_read *r, const struct spw_hang_proc_row *proc)
+{
+	const struct spw_hang_num up = hang_number(r, "proc/uptime");
+	const int64_t now = r->now_real_ns / 1000000000;
+
+	return up.known ? (time_t)(now - (up.value - proc->start.value / sysconf(_SC_CLK_TCK))) : 0;
+}
+
 /* Nothing is written but into a pipe that somebody reads. */
-static bool recorder_ask(const char *path)
+static bool recorder_ask(const struct hang_read *r, const struct spw_hang_proc_row *proc,
+			 const char *path)
 {
 	int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
@@ -246,7 +270,8 @@ static bool recorder_ask(const char *path)
 
 	if (fd < 0)
 		return false;
-	asked = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && write(fd, "1\n", 2) == 2;
+	asked = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && recorder_is_of(r, proc, &st) &&
+		write(fd, "1\n", 2) == 2;
 	close(fd);
 	return asked;
 }
@@ -260,8 +285,8 @@ static int recorder_dump_read(struct hang_read *r, const struct spw_hang_proc_ro
 	ssize_t n = -1;
 	int rc = -ENOENT;
 
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    (!hang_is_live(r) || st.st_mtime >= since))
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && recorder_is_of(r, proc, &st) &&
+	    st.st_mtime >= since)
 		n = read(fd, room, DUMP_BYTES);
 	if (fd >= 0)
 		close(fd);
@@ -284,8 +309,8 @@ static int recorder_read(struct hang_read *r, const struct spw_hang_proc_row *pr
 	recorder_files_find(r, proc, &files);
 	if (!files.dump[0])
 		return -ENOENT;
-	asked = hang_is_live(r) && files.pipe[0] && recorder_ask(files.pipe);
-	since -= asked ? 0 : FRESH_S;
+	asked = hang_is_live(r) && files.pipe[0] && recorder_ask(r, proc, files.pipe);
+	since = SPW_MAX(since - (asked ? 0 : FRESH_S), recorder_start(r, proc));
 	rc = recorder_dump_read(r, proc, files.dump, since, room);
 	while (rc < 0 && asked && spw_monotonic_ms() < until_ms) {
 		nanosleep(&step, NULL);

@@ -4,6 +4,7 @@
  * Dumps of a flight recorder as PyTorch writes them (pickle, protocol 2), and what is refused.
  */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "hang/pickle.h"
 #include "read_kit.h"
@@ -164,6 +165,49 @@ static void what_is_under_way(void **state)
 	spw_hang_snap_free(&snap);
 }
 
+static uint32_t ops_read(void)
+{
+	uint32_t cnt;
+
+	assert_int_equal(last_read(), 0);
+	cnt = snap.op_cnt;
+	spw_hang_snap_free(&snap);
+	return cnt;
+}
+
+/* The process began 50 s ago: a file that is 55 s old is of a rank before it. */
+static void a_dump_of_another_process(void **state)
+{
+	struct timespec times[2] = {{.tv_sec = 1700000005}, {.tv_sec = 1700000005}};
+	char path[128];
+
+	(void)state;
+	rank_write();
+	dump_write();
+	kit_put_bytes("proc/4711/root/tmp/fr_1", dump, used);
+	snprintf(path, sizeof(path), "%s/proc/4711/root/tmp/fr_1", root);
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	assert_int_equal(ops_read(), 2);
+	snprintf(path, sizeof(path), "%ld.50 7.00\n", 50 + 1000 / sysconf(_SC_CLK_TCK));
+	kit_put("proc/uptime", path);
+	assert_int_equal(ops_read(), 0);
+}
+
+/* Another user can make a file of that name before the job does. */
+static void a_dump_of_another_user(void **state)
+{
+	char path[128];
+
+	(void)state;
+	rank_write();
+	dump_write();
+	kit_put_bytes("proc/4711/root/tmp/fr_1", dump, used);
+	snprintf(path, sizeof(path), "%s/proc/4711/root/tmp/fr_1", root);
+	if (chown(path, 65534, (gid_t)-1) < 0)
+		skip();
+	assert_int_equal(ops_read(), 0);
+}
+
 /* An import, a call, an object: what makes a pickle run. */
 static void nothing_is_run(void **state)
 {
@@ -216,6 +260,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RECORDED(what_is_under_way),
+		RECORDED(a_dump_of_another_process),
+		RECORDED(a_dump_of_another_user),
 		RECORDED(nothing_is_run),
 		cmocka_unit_test(a_dump_cut_at_each_byte),
 		cmocka_unit_test(a_list_that_contains_itself),
