@@ -115,6 +115,22 @@ int64_t hang_elapsed(const struct hang_graph *g, uint32_t rank)
 	return from > 0 && to > from ? to - from : 0;
 }
 
+/* The start of a process, in ticks after boot, is hardly the same on two machines of one name. */
+bool hang_host_is_twice(const struct hang_graph *g, uint32_t host)
+{
+	const struct spw_hang_host *is = &g->c->host[host], *was = g->c->host;
+
+	for (; was < is; was++) {
+		const struct spw_hang_snap *a = &was->snap[LAST], *b = &is->snap[LAST];
+
+		if (!strcmp(was->name, is->name) && a->proc_cnt && b->proc_cnt &&
+		    hang_changed(a->proc[0].pid, b->proc[0].pid) == HANG_NO &&
+		    hang_changed(a->proc[0].start, b->proc[0].start) == HANG_NO)
+			return true;
+	}
+	return false;
+}
+
 /* The text comes from the page: what follows the address says why the connection failed. An address
  * that two hosts have, such as 127.0.0.1 or that of a container bridge, names none of them. */
 int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
@@ -132,7 +148,7 @@ int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
 		const struct spw_hang_snap *snap = &g->c->host[h].snap[LAST];
 
 		for (uint32_t i = 0; i < snap->addr_cnt; i++) {
-			if (strcmp(snap->addr[i].addr, addr))
+			if (strcmp(snap->addr[i].addr, addr) || hang_host_is_twice(g, h))
 				continue;
 			if (found >= 0 && found != h)
 				return -1;

@@ -106,7 +106,9 @@ void hang_graph_ranks(struct hang_graph *g)
 	for (uint32_t h = 0; h < g->c->host_cnt; h++) {
 		const struct spw_hang_host *host = &g->c->host[h];
 
-		for (uint32_t i = 0; i < host->snap[LAST].proc_cnt && !host->silent[0]; i++)
+		if (host->silent[0] || hang_host_is_twice(g, h))
+			continue;
+		for (uint32_t i = 0; i < host->snap[LAST].proc_cnt; i++)
 			rank_add(g, h, &host->snap[LAST].proc[i]);
 	}
 	for (uint32_t h = 0; h < g->c->host_cnt; h++)

@@ -138,6 +138,8 @@ bool hang_proxy_find(const struct hang_graph *g, uint32_t rank,
 /* Time between the last two snapshots of that rank's host, ns; 0: not known. */
 int64_t hang_elapsed(const struct hang_graph *g, uint32_t rank);
 
+/* Whether a host is also an earlier one: asked by two names, or saved in two files. */
+bool hang_host_is_twice(const struct hang_graph *g, uint32_t host);
 /* The host with that address, "192.0.2.2:7000" or "[fd00::2]:7000 ..."; -1: none that was asked, or
  * several. */
 int64_t hang_peer_host(const struct hang_graph *g, const char *peer);

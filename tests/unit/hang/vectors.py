@@ -482,6 +482,13 @@ def host_silent():
     return c
 
 
+@vector("culprit 1 process")
+def a_host_by_two_names():
+    c = stopped()
+    c.hosts.append(c.hosts[1])
+    return c
+
+
 def login_node():
     """A machine without ranks that hides the processes of others."""
     return {"name": "login", "silent": "",
