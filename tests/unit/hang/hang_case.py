@@ -88,6 +88,20 @@ class Case:
         row = self.rows(rank, "conn")[0]
         row.update(begun=row["begun"] + 1, ended=row["ended"] + 1)
 
+    def calls_nothing(self, rank):
+        for at in (0, 1):
+            self.grow(rank, "conn", at, calls=0)
+
+    def qps(self):
+        """Each rank has a queue pair that the kernel shows."""
+        for rank in range(self.cnt):
+            self.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+
+    def vanish(self, rank):
+        """Its process has ended before anyone looked."""
+        for table in ("proc", "thread", "comm", "conn", "rail", "gpu"):
+            self.rows(rank, table).clear()
+
     def idle(self, rank, busy=0):
         self.set(rank, "gpu", busy=busy)
 
@@ -110,6 +124,13 @@ class Case:
             snaps = [snap_at(host["snap"], factor) for factor in (0, 1, 10)] if not host["silent"] else []
             hosts.append({"name": host["name"], "silent": host["silent"], "snaps": snaps})
         return {"schema": "spinwire.hangcase/1", "name": name, "expect": expect, "source": source, "hosts": hosts}
+
+
+def login_node():
+    """A machine without ranks that hides the processes of others."""
+    return {"name": "login", "silent": "",
+            "snap": {"why": {"proc": "90 processes of other users cannot be looked at"},
+                     "addr": [{"addr": "192.0.2.99"}]}}
 
 
 def thread(pid, tid, state, proxy=0, run=0, wait=0, stime=0, frame=""):

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from hang_case import COMM, SECOND, Case, thread
+from hang_case import COMM, SECOND, Case, login_node, thread
 
 VECTORS = []
 
@@ -90,8 +90,7 @@ def proxy_loops():
     c.waits(0)
     c.receives(1)
     c.sends(1, "acked")
-    c.grow(1, "conn", 0, calls=0)
-    c.grow(1, "conn", 1, calls=0)
+    c.calls_nothing(1)
     return c
 
 
@@ -119,8 +118,7 @@ def wrong_interface():
 @vector("culprit 0 bootstrap", "NVIDIA/nccl#1808 and the like, over sockets: no answer to the first packet")
 def dial_without_answer():
     c = Case(page=0)
-    for rank in (0, 1):
-        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+    c.qps()
     c.rows(0, "dial").append({"pid": 4000, "local": "192.0.2.1:40000", "remote": "198.51.100.7:7000",
                               "state": "SYN_SENT"})
     return c
@@ -129,8 +127,7 @@ def dial_without_answer():
 @vector("unknown", "NVIDIA/nccl#1730: neither a page nor the profiler; NCCL's RAS would only count what was launched")
 def neither_page_nor_profiler():
     c = Case(page=0)
-    for rank in (0, 1):
-        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+    c.qps()
     return c
 
 
@@ -186,8 +183,7 @@ def killed():
     c = Case(3)
     c.waits(0)
     c.waits(1)
-    for table in ("proc", "thread", "comm", "conn", "rail", "gpu"):
-        c.rows(2, table).clear()
+    c.vanish(2)
     return c
 
 
@@ -212,8 +208,7 @@ def frozen():
     c.waits(0)
     c.receives(1)
     c.set(1, "proc", frozen=1)
-    for at in (0, 1):
-        c.grow(1, "conn", at, calls=0)
+    c.calls_nothing(1)
     return c
 
 
@@ -240,8 +235,7 @@ def proxy_in_the_kernel():
     c.waits(0)
     c.receives(1)
     c.set(1, "thread", 1, state="D", wchan="mlx5_cmd_exec", **{"run_ns+": 0})
-    for at in (0, 1):
-        c.grow(1, "conn", at, calls=0)
+    c.calls_nothing(1)
     return c
 
 
@@ -251,8 +245,7 @@ def proxy_starved():
     c.waits(0)
     c.receives(1)
     c.set(1, "thread", 1, rival="hog (pid 5)", **{"run_ns+": SECOND // 200, "wait_ns+": 99 * SECOND // 200})
-    for at in (0, 1):
-        c.grow(1, "conn", at, calls=0)
+    c.calls_nothing(1)
     return c
 
 
@@ -372,8 +365,7 @@ def port_down():
 @vector("culprit 0 link")
 def port_down_without_pages():
     c = Case(page=0)
-    for rank in (0, 1):
-        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+    c.qps()
     c.set(0, "port", 0, state="DOWN", carrier=0)
     return c
 
@@ -489,13 +481,6 @@ def a_host_by_two_names():
     return c
 
 
-def login_node():
-    """A machine without ranks that hides the processes of others."""
-    return {"name": "login", "silent": "",
-            "snap": {"why": {"proc": "90 processes of other users cannot be looked at"},
-                     "addr": [{"addr": "192.0.2.99"}]}}
-
-
 @vector("culprit 1 process")
 def asked_from_a_login_node():
     c = stopped()
@@ -524,8 +509,7 @@ def killed_and_two_hosts_have_its_address():
 def nobody():
     c = Case()
     for rank in (0, 1):
-        for table in ("proc", "thread", "comm", "conn", "rail", "gpu"):
-            c.rows(rank, table).clear()
+        c.vanish(rank)
     return c
 
 
