@@ -274,8 +274,9 @@ static void conn_edge(struct hang_graph *g, uint32_t i)
 		return;
 	rank->open = true;
 	if (conn->begun == HANG_YES)
-		hang_graph_lacks(g, "rank %ld stood still only after the first snapshot: ask again",
-				 (long)rank->rank);
+		hang_graph_lacks(
+			g, "pid %ld on %s stood still only after the first snapshot: ask again",
+			(long)rank->pid, g->c->host[rank->host].name);
 	if (!conn_is_read(conn) || conn->moved == HANG_UNKNOWN || conn->begun == HANG_UNKNOWN) {
 		hang_graph_lacks(g, "the live page of pid %ld on %s could not be read each time",
 				 (long)rank->pid, g->c->host[rank->host].name);
