@@ -19,7 +19,6 @@ printed all the same."""
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -27,20 +26,11 @@ import tempfile
 import threading
 import time
 
-HERE = os.path.dirname(os.path.realpath(__file__))
+from nccl_pair import ENV, HERE, free_port
+
 KB, MB = 1 << 10, 1 << 20
-ENV = {'NCCL_P2P_DISABLE': '1', 'NCCL_SHM_DISABLE': '1', 'NCCL_SOCKET_IFNAME': 'lo', 'NCCL_IB_GID_INDEX': '3',
-       'NCCL_NVLS_ENABLE': '0',
-       'NCCL_DMABUF_ENABLE': '0', 'NCCL_NET_GDR_LEVEL': 'LOC', 'NCCL_NET_PLUGIN': 'spinwire',
-       'NCCL_DEBUG': 'INFO', 'GLOO_SOCKET_IFNAME': 'lo', 'TORCH_NCCL_ASYNC_ERROR_HANDLING': '1'}
 NETS = [['spinwire', 'spinwire', None], ['IB', 'IB', None], ['Socket', 'Socket', None]]
 rows, failed = [], []
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 class Run:
@@ -50,7 +40,7 @@ class Run:
     def __init__(self, name, devices, todo, options=(), env=None):
         Run.count += 1
         self.name, self.folder = name, tempfile.mkdtemp(prefix='spw-net-')
-        port, self.lines, self.control = str(free_port()), [], []
+        port, self.lines, self.control = free_port(), [], []
         self.procs = []
         for rank in (0, 1):
             self.control.append(os.path.join(self.folder, f'c{rank}'))

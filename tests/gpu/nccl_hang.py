@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""hang [CASE...] [--net NET]: two ranks of torch.distributed, a GPU each, over the software ConnectX, that hang for a
+known cause; spinwire-doctor hang must name the rank and the layer, or say that it does not know, and never name
+another. NET is NCCL's: spinwire (default), IB, Socket; with the last two no live page exists.
+
+  healthy   all_reduce for ever
+  skipped   rank 1 does not come to the last all_reduce
+  stopped   rank 1 gets SIGSTOP
+  size      the last all_reduce is of unlike sizes
+  kernel    a kernel that takes a minute runs before rank 1's last all_reduce"""
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from nccl_pair import ENV, HERE, free_port
+
+# outcome, and what a culprit must be: (rank, layer)
+CASES = {"healthy": ("moves", None), "skipped": ("culprit", (1, "program")), "stopped": ("culprit", (1, "process")),
+         "size": ("culprit", (None, "program")), "kernel": ("culprit", (1, "gpu"))}
+SETTLE_S = 3
+
+
+def rank_main(rank, port, case):
+    import torch
+    import torch.distributed as dist
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2")
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    data = torch.ones(1 << 18, device="cuda")
+    for _ in range(5):
+        dist.all_reduce(data)
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    until = time.monotonic() + 60
+    while case in ("healthy", "stopped") and time.monotonic() < until:
+        dist.all_reduce(data)
+        torch.cuda.synchronize()
+    if case == "skipped" and rank == 1:
+        time.sleep(60)
+    if case == "kernel" and rank == 1:
+        torch.cuda._sleep(60 * 1_700_000_000)  # cycles: it ends by itself
+    dist.all_reduce(data[:1 << 16 + rank] if case == "size" else data)
+    torch.cuda.synchronize()
+
+
+def start(rank, port, case, net, folder):
+    """The process of a rank, in a group of its own."""
+    words = [os.path.join(HERE, "with-softhca"), "--cable", f"shm:hang{port}", "--devices", "1", sys.executable,
+             os.path.abspath(__file__), "--rank", str(rank), "--port", port, case]
+    with open(os.path.join(folder, f"{case}.{rank}.log"), "w", encoding="utf-8") as log:
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True, env={
+            **os.environ, **ENV, "NCCL_NET": net, "SPW_SOFTHCA_LIB": os.path.join(HERE, "new.so"),
+            "NCCL_DEBUG_FILE": os.path.join(folder, f"{case}.{rank}.nccl"),  # else it goes to stdout
+            "LD_LIBRARY_PATH": f"{HERE}/lib:{os.environ.get('LD_LIBRARY_PATH', '')}"})
+
+
+def log_tail(folder, case):
+    texts = []
+    for rank in (0, 1):
+        with open(os.path.join(folder, f"{case}.{rank}.log"), encoding="utf-8", errors="replace") as log:
+            texts.append(log.read()[-1500:])
+    return "\n".join(texts)
+
+
+def stop_rank(port):
+    """The process that is rank 1, not the shell that started it."""
+    found = subprocess.run(["pgrep", "-f", f"nccl_hang.py --rank 1 --port {port}"], capture_output=True, text=True,
+                           check=True)
+    for pid in found.stdout.split():
+        os.kill(int(pid), signal.SIGSTOP)
+
+
+def ask(folder, case):
+    path = os.path.join(folder, f"{case}.json")
+    subprocess.run([os.path.join(HERE, "spinwire-doctor"), "hang", "--save", os.path.join(folder, f"{case}.case"),
+                    "--json", path], check=False, env={**os.environ, "LD_LIBRARY_PATH": f"{HERE}/lib"})
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def judge(case, answer):
+    """"right", "unknown", or "WRONG"."""
+    outcome, culprit = CASES[case]
+    if answer["outcome"] == "unknown":
+        return "unknown"
+    if answer["outcome"] != outcome:
+        return "WRONG"
+    named = [(one["rank"], one["layer"]) for one in answer["verdicts"]] if culprit else []
+    return "right" if all(layer == culprit[1] and culprit[0] in (None, rank) for rank, layer in named) else "WRONG"
+
+
+def run(case, net, folder):
+    port = free_port()
+    ranks = [start(rank, port, case, net, folder) for rank in (0, 1)]
+    try:
+        for process in ranks:
+            if process.stdout.readline().strip() != "ready":
+                print(log_tail(folder, case))
+                return "did not start"
+        time.sleep(SETTLE_S)
+        if case == "stopped":
+            stop_rank(port)
+            time.sleep(SETTLE_S)
+        return judge(case, ask(folder, case))
+    finally:
+        for process in ranks:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="*", default=list(CASES))
+    parser.add_argument("--net", default="spinwire", choices=["spinwire", "IB", "Socket"])
+    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--port", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.rank is not None:
+        rank_main(args.rank, args.port, args.case[0])
+        os._exit(0)  # a communicator that hangs is not waited for
+    got = {}
+    with tempfile.TemporaryDirectory(prefix="spw-hang-") as folder:
+        for case in args.case:
+            print(f"-- {case}, {args.net}", flush=True)
+            got[case] = run(case, args.net, folder)
+    print(f"{args.net}: " + ", ".join(f"{case} {result}" for case, result in got.items()))
+    return 1 if {"WRONG", "did not start"} & set(got.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
