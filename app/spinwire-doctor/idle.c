@@ -28,6 +28,7 @@
 
 #define IDLE_GAP_NS    1000u /* shorter gaps are the loop itself */
 #define IDLE_TAKEN_LOW 5.0   /* %, below which a core's rivals need no name */
+#define IDLE_NAMED_S   0.5
 
 /* One core's probe: its thread writes it, and main reads it after the join. */
 struct idle_probe {
@@ -140,13 +141,15 @@ static void idle_report(json_t *rows, struct idle_probe *p, const struct spw_tsc
 		       cnt / seconds, (double)p->switches / seconds);
 }
 
-/* The kernel's own work and a hypervisor's have no process. */
+/* The kernel's own work and a hypervisor's have no process. CPU time of processes is counted in
+ * ticks of 10 ms: over less than IDLE_NAMED_S it says nothing. */
 static void idle_rivals(const struct idle_probe *p, const struct spw_tsc *tsc,
 			const struct doctor_busy *busy)
 {
 	double seconds = (double)spw_tsc_to_ns(tsc, p->took_tsc) * 1e-9;
 
-	if (p->taken >= IDLE_TAKEN_LOW && !doctor_busy_print(busy, p->core, seconds))
+	if (p->taken >= IDLE_TAKEN_LOW && seconds >= IDLE_NAMED_S &&
+	    !doctor_busy_print(busy, p->core, seconds))
 		printf("core %u: no process that is visible here had it: interrupts, the "
 		       "hypervisor, or a process outside this container\n",
 		       p->core);

@@ -76,6 +76,12 @@ static struct part elf_find(int fd, const char *name)
 	return found;
 }
 
+/* NULL: it is not there. A section that was not found has no address. */
+static uint8_t *part_find(const struct part *part, const char *text, size_t bytes)
+{
+	return part->at ? memmem(part->at, part->bytes, text, bytes) : NULL;
+}
+
 /* "NCCL version " also stands before a format; a digit follows in the version itself. */
 static void file_version(const struct part *rodata, char *out, size_t bytes)
 {
@@ -85,7 +91,7 @@ static void file_version(const struct part *rodata, char *out, size_t bytes)
 	uint8_t *at;
 
 	out[0] = '\0';
-	while ((at = memmem(rest.at, rest.bytes, head, skip)) && !out[0]) {
+	while ((at = part_find(&rest, head, skip)) && !out[0]) {
 		size_t n = 0;
 
 		rest = (struct part){at + skip, rest.bytes - (size_t)(at + skip - rest.at)};
@@ -120,7 +126,7 @@ static int32_t file_gcc(const struct part *comment)
 	uint8_t *at;
 	int32_t oldest = 0;
 
-	while ((at = memmem(rest.at, rest.bytes, GCC_TEXT, sizeof(GCC_TEXT) - 1))) {
+	while ((at = part_find(&rest, GCC_TEXT, sizeof(GCC_TEXT) - 1))) {
 		const size_t left = rest.bytes - (size_t)(at - rest.at);
 		const char *digits;
 		int32_t major;
