@@ -31,7 +31,7 @@ def command(folder, cmd, limit=1500):
 def run_all(folder, steps):
     for cmd, says in steps:
         out = command(folder, cmd)
-        check(says in out, f"no {says!r} from {' '.join(cmd)}:\n{out}")
+        check(says in f"\n{out}", f"no {says!r} from {' '.join(cmd)}:\n{out}")
 
 
 @contextlib.contextmanager
