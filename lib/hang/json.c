@@ -36,57 +36,33 @@ struct column {
 	size_t bytes; /* of a text, its end included; 0: a number */
 };
 
-#define COLUMN_NUM(name, ...)         {#name, offsetof(COLUMN_ROW, name), 0},
-#define COLUMN_TEXT(name, bytes, ...) {#name, offsetof(COLUMN_ROW, name), bytes},
+#define COLUMN_NUM(name, ...)         {#name, offsetof(__typeof__(*row), name), 0},
+#define COLUMN_TEXT(name, bytes, ...) {#name, offsetof(__typeof__(*row), name), bytes},
+#define COLUMNS(P, table, list)                                                               \
+	case SPW_HANG_TABLE_##table: {                                                        \
+		const struct spw_hang_##table##_row *row SPW_UNUSED;                          \
+		static const struct column column[] = {list##_LIST(COLUMN_NUM, COLUMN_TEXT)}; \
+		*cnt_out = SPW_ARRAY_CNT(column);                                             \
+		return column;                                                                \
+	}
 
-#define COLUMN_ROW struct spw_hang_proc_row
-static const struct column column_proc[] = {SPW_HANG_PROC_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_thread_row
-static const struct column column_thread[] = {SPW_HANG_THREAD_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_comm_row
-static const struct column column_comm[] = {SPW_HANG_COMM_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_conn_row
-static const struct column column_conn[] = {SPW_HANG_CONN_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_rail_row
-static const struct column column_rail[] = {SPW_HANG_RAIL_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_port_row
-static const struct column column_port[] = {SPW_HANG_PORT_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_qp_row
-static const struct column column_qp[] = {SPW_HANG_QP_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_gpu_row
-static const struct column column_gpu[] = {SPW_HANG_GPU_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_op_row
-static const struct column column_op[] = {SPW_HANG_OP_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_ras_row
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_dial_row
-static const struct column column_dial[] = {SPW_HANG_DIAL_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
-#define COLUMN_ROW struct spw_hang_addr_row
-static const struct column column_addr[] = {SPW_HANG_ADDR_LIST(COLUMN_NUM, COLUMN_TEXT)};
-#undef COLUMN_ROW
+static const struct column *table_columns(enum spw_hang_table table, size_t *cnt_out)
+{
+	switch (table) {
+		SPW_HANG_TABLE_LIST(COLUMNS, )
+	default:
+		*cnt_out = 0;
+		return NULL;
+	}
+}
 
-#define TABLE_ROW(P, table, list)               \
-	{#table,                                \
-	 column_##table,                        \
-	 SPW_ARRAY_CNT(column_##table),         \
-	 sizeof(struct spw_hang_##table##_row), \
-	 offsetof(struct spw_hang_snap, table), \
+#define TABLE_ROW(P, table, list)                                                              \
+	{#table, sizeof(struct spw_hang_##table##_row), offsetof(struct spw_hang_snap, table), \
 	 offsetof(struct spw_hang_snap, table##_cnt)},
 
 static const struct {
 	const char *name;
-	const struct column *column;
-	size_t column_cnt, row_bytes, rows_offset, cnt_offset;
+	size_t row_bytes, rows_offset, cnt_offset;
 } table[] = {SPW_HANG_TABLE_LIST(TABLE_ROW, )};
 
 static const struct spw_enum_word source_word[] = {SPW_ENUM_WORDS(SPW_HANG_SOURCE)};
@@ -150,11 +126,12 @@ static json_t *snap_json(const struct spw_hang_snap *snap)
 		const uint32_t cnt =
 			*(const uint32_t *)(const void *)((const char *)snap + table[t].cnt_offset);
 		json_t *list = cnt ? json_array() : NULL;
+		size_t column_cnt;
+		const struct column *column = table_columns((enum spw_hang_table)t, &column_cnt);
 
 		for (uint32_t i = 0; i < cnt; i++)
-			json_array_append_new(list,
-					      snap_row_json(table[t].column, table[t].column_cnt,
-							    rows + i * table[t].row_bytes));
+			json_array_append_new(list, snap_row_json(column, column_cnt,
+								  rows + i * table[t].row_bytes));
 		if (cnt)
 			json_object_set_new(out, table[t].name, list);
 	}
@@ -218,6 +195,8 @@ static int snap_take(const json_t *from, struct spw_hang_snap *snap)
 			  sizeof(snap->why[i]));
 	for (size_t t = 0; t < SPW_ARRAY_CNT(table); t++) {
 		const json_t *rows = json_object_get(from, table[t].name);
+		size_t column_cnt;
+		const struct column *column = table_columns((enum spw_hang_table)t, &column_cnt);
 
 		for (size_t i = 0; i < json_array_size(rows); i++) {
 			char *row = spw_hang_row_add(snap, (enum spw_hang_table)t);
@@ -225,8 +204,7 @@ static int snap_take(const json_t *from, struct spw_hang_snap *snap)
 			if (!row)
 				return spw_err(ENOMEM, "%s: no memory, or more than %u rows",
 					       table[t].name, SPW_HANG_ROW_MAX);
-			row_take(table[t].column, table[t].column_cnt, json_array_get(rows, i),
-				 row);
+			row_take(column, column_cnt, json_array_get(rows, i), row);
 		}
 	}
 	return 0;

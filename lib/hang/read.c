@@ -19,11 +19,11 @@
 #include "hang/read_impl.h"
 #include "time/spw_time.h"
 
-static int64_t read_clock_ns(clockid_t clock)
+static int64_t read_real_ns(void)
 {
 	struct timespec now;
 
-	clock_gettime(clock, &now);
+	clock_gettime(CLOCK_REALTIME, &now);
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
@@ -36,7 +36,7 @@ static void read_now(struct hang_read *r)
 
 	if (hang_is_live(r)) {
 		tsc = spw_tsc_now();
-		real = read_clock_ns(CLOCK_REALTIME);
+		real = read_real_ns();
 	} else if (hang_line(r, text, sizeof(text), "now")) {
 		sscanf(text, "%llu %lld", &tsc, &real);
 	}
