@@ -49,6 +49,12 @@ const struct spw_hang_rail_row *hang_rail_find(const struct spw_hang_snap *snap,
 	return NULL;
 }
 
+bool hang_rail_is_of(const struct spw_hang_rail_row *rail, const struct spw_hang_conn_row *conn)
+{
+	return conn->pid.known && conn->entry.known && num_is(rail->pid, conn->pid.value) &&
+	       num_is(rail->entry, conn->entry.value);
+}
+
 const struct spw_hang_port_row *hang_port_find(const struct spw_hang_snap *snap, const char *device)
 {
 	for (uint32_t i = 0; i < snap->port_cnt && *device; i++)

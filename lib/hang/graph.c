@@ -130,8 +130,7 @@ static enum hang_tri conn_moved(const struct spw_hang_snap *a, const struct spw_
 	for (uint32_t i = 0; i < b->rail_cnt; i++) {
 		const struct spw_hang_rail_row *rail = &b->rail[i], *before;
 
-		if (hang_changed(rail->pid, is->pid) != HANG_NO ||
-		    hang_changed(rail->entry, is->entry) != HANG_NO)
+		if (!hang_rail_is_of(rail, is))
 			continue;
 		before = hang_rail_find(a, is->pid.value, is->entry.value, rail->rail.value);
 		if (before)

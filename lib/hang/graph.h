@@ -129,6 +129,7 @@ const struct spw_hang_conn_row *hang_conn_find(const struct spw_hang_snap *snap,
 					       int64_t entry);
 const struct spw_hang_rail_row *hang_rail_find(const struct spw_hang_snap *snap, int64_t pid,
 					       int64_t entry, int64_t rail);
+bool hang_rail_is_of(const struct spw_hang_rail_row *rail, const struct spw_hang_conn_row *conn);
 const struct spw_hang_port_row *hang_port_find(const struct spw_hang_snap *snap,
 					       const char *device);
 const struct spw_hang_gpu_row *hang_gpu_find(const struct spw_hang_snap *snap, int64_t pid);

@@ -124,15 +124,18 @@ static void verdict_explain(struct judge *j, struct spw_hang_verdict *v, uint32_
 		j->unlike = true;
 }
 
+static struct hang_sink sink_of(const struct hang_graph *g, uint32_t rank, uint32_t conn,
+				char *evidence, size_t room)
+{
+	return (struct hang_sink){
+		.g = g, .rank = rank, .conn = conn, .evidence = evidence, .room = room};
+}
+
 /* Asks about one sink. Returns: whether a rule holds. */
 static bool sink_judge(struct judge *j, uint32_t kind, uint32_t rank, uint32_t conn)
 {
 	char evidence[320] = "", name[96];
-	const struct hang_sink sink = {.g = &j->g,
-				       .rank = rank,
-				       .conn = conn,
-				       .evidence = evidence,
-				       .room = sizeof(evidence)};
+	const struct hang_sink sink = sink_of(&j->g, rank, conn, evidence, sizeof(evidence));
 	uint32_t at = 0;
 	const enum hang_tri holds = hang_rules_ask(&sink, kind, 0, &at);
 	struct spw_hang_verdict *v;
@@ -163,11 +166,7 @@ static void judge_down(struct judge *j)
 
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		char evidence[320];
-		const struct hang_sink sink = {.g = g,
-					       .rank = i,
-					       .conn = HANG_NONE,
-					       .evidence = evidence,
-					       .room = sizeof(evidence)};
+		const struct hang_sink sink = sink_of(g, i, HANG_NONE, evidence, sizeof(evidence));
 		uint32_t at;
 
 		if (!g->rank[i].paged)
@@ -249,11 +248,8 @@ static void judge_cycle(struct judge *j)
 	char evidence[320];
 
 	for (uint32_t i = 0; i < j->g.rank_cnt; i++) {
-		const struct hang_sink sink = {.g = &j->g,
-					       .rank = i,
-					       .conn = HANG_NONE,
-					       .evidence = evidence,
-					       .room = sizeof(evidence)};
+		const struct hang_sink sink =
+			sink_of(&j->g, i, HANG_NONE, evidence, sizeof(evidence));
 		uint32_t at;
 
 		if (j->g.rank[i].open &&
@@ -289,9 +285,7 @@ static bool conn_limps(const struct hang_graph *g, const struct hang_conn *conn)
 	for (uint32_t i = 0; i < is->rail_cnt; i++) {
 		const struct spw_hang_rail_row *rail = &is->rail[i], *before;
 
-		if (hang_is(rail->pid, g->rank[conn->rank].pid) != HANG_YES ||
-		    hang_changed(rail->entry, conn->row[LAST]->entry) != HANG_NO ||
-		    strcmp(rail->state, "trying"))
+		if (!hang_rail_is_of(rail, conn->row[LAST]) || strcmp(rail->state, "trying"))
 			continue;
 		before = hang_rail_find(was, rail->pid.value, rail->entry.value, rail->rail.value);
 		if (before && !strcmp(before->state, "trying"))
@@ -309,11 +303,7 @@ static void judge_slow(struct judge *j)
 
 	for (uint32_t i = 0; i < g->conn_cnt; i++) {
 		const struct hang_conn *conn = &g->conn[i];
-		const struct hang_sink sink = {.g = g,
-					       .rank = conn->rank,
-					       .conn = i,
-					       .evidence = evidence,
-					       .room = sizeof(evidence)};
+		const struct hang_sink sink = sink_of(g, conn->rank, i, evidence, sizeof(evidence));
 
 		if (!conn->row[LAST] || !g->rank[conn->rank].moves)
 			continue;
@@ -324,11 +314,7 @@ static void judge_slow(struct judge *j)
 			sink_judge(j, HANG_SINK_SLOW, conn->rank, i);
 	}
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
-		const struct hang_sink sink = {.g = g,
-					       .rank = i,
-					       .conn = HANG_NONE,
-					       .evidence = evidence,
-					       .room = sizeof(evidence)};
+		const struct hang_sink sink = sink_of(g, i, HANG_NONE, evidence, sizeof(evidence));
 
 		if (g->rank[i].moves &&
 		    hang_rules_ask(&sink, HANG_SINK_STARVED, 0, &at) == HANG_YES)
@@ -394,11 +380,7 @@ static void bare_order(struct judge *j, uint32_t order)
 
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		char evidence[320] = "";
-		const struct hang_sink sink = {.g = g,
-					       .rank = i,
-					       .conn = HANG_NONE,
-					       .evidence = evidence,
-					       .room = sizeof(evidence)};
+		const struct hang_sink sink = sink_of(g, i, HANG_NONE, evidence, sizeof(evidence));
 		uint32_t at = 0;
 		const enum hang_tri holds = hang_rules_ask(&sink, HANG_SINK_BARE, order, &at);
 

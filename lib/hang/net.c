@@ -116,6 +116,11 @@ static enum hang_tri rail_loss(const struct hang_sink *sink, const struct rail *
 	return lost;
 }
 
+static bool qp_is_in_error(const struct spw_hang_qp_row *qp)
+{
+	return !strcmp(qp->state, "ERR") || !strcmp(qp->state, "SQE");
+}
+
 /* By netlink, or by why lib/xfer left the rail: any status of a completion but the one of a loss.
  */
 static enum hang_tri rail_qp(const struct hang_sink *sink, const struct rail *rail)
@@ -126,7 +131,7 @@ static enum hang_tri rail_qp(const struct hang_sink *sink, const struct rail *ra
 	for (uint32_t i = 0; i < snap->qp_cnt; i++)
 		if (!strcmp(snap->qp[i].device, row->device) && row->qpn.known &&
 		    hang_is(snap->qp[i].qpn, row->qpn.value) == HANG_YES &&
-		    (!strcmp(snap->qp[i].state, "ERR") || !strcmp(snap->qp[i].state, "SQE"))) {
+		    qp_is_in_error(&snap->qp[i])) {
 			snprintf(sink->evidence, sink->room, "%s: QP %ld is in state %s",
 				 row->device, (long)row->qpn.value, snap->qp[i].state);
 			return HANG_YES;
@@ -142,8 +147,7 @@ static bool rails_are_up(const struct hang_graph *g, const struct hang_conn *con
 	const struct spw_hang_snap *snap = hang_snap(g, conn->rank, LAST);
 
 	for (uint32_t i = 0; i < snap->rail_cnt; i++)
-		if (hang_is(snap->rail[i].pid, g->rank[conn->rank].pid) == HANG_YES &&
-		    hang_changed(snap->rail[i].entry, conn->row[LAST]->entry) == HANG_NO &&
+		if (hang_rail_is_of(&snap->rail[i], conn->row[LAST]) &&
 		    !strcmp(snap->rail[i].state, "up"))
 			return true;
 	return false;
@@ -174,8 +178,7 @@ static enum hang_tri rails_ask(const struct hang_sink *sink,
 			enum hang_tri holds = HANG_UNKNOWN;
 			struct rail rail;
 
-			if (hang_is(snap->rail[i].pid, g->rank[end[e]->rank].pid) != HANG_YES ||
-			    hang_changed(snap->rail[i].entry, end[e]->row[LAST]->entry) != HANG_NO)
+			if (!hang_rail_is_of(&snap->rail[i], end[e]->row[LAST]))
 				continue;
 			found++;
 			if (up && strcmp(snap->rail[i].state, "up"))
@@ -297,9 +300,8 @@ static enum hang_tri bare_qps(const struct hang_sink *sink, bool link)
 
 	for (uint32_t i = 0; i < snap->qp_cnt; i++) {
 		const struct spw_hang_qp_row *qp = &snap->qp[i];
-		const bool error = !strcmp(qp->state, "ERR") || !strcmp(qp->state, "SQE");
 		const enum hang_tri down = port_down(hang_port_find(snap, qp->device));
-		const enum hang_tri holds = link ? down : error ? HANG_YES : HANG_NO;
+		const enum hang_tri holds = link ? down : qp_is_in_error(qp) ? HANG_YES : HANG_NO;
 
 		if (hang_is(qp->pid, sink->g->rank[sink->rank].pid) != HANG_YES)
 			continue;
