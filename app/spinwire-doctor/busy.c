@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/spw_proc.h"
 #include "base/spw_types.h"
 #include "doctor.h"
 
@@ -30,24 +31,21 @@ struct doctor_thread {
 static bool busy_parse(const char *path, struct doctor_thread *t)
 {
 	char text[1024];
-	const char *open, *close;
-	unsigned long user, system;
+	const char *open, *ticks, *core;
 	FILE *file = fopen(path, "r");
 	size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	unsigned long user, system;
 
 	if (file)
 		fclose(file);
 	text[got] = '\0';
 	open = strchr(text, '(');
-	close = strrchr(text, ')');
-	if (!open || !close || sscanf(path, "/proc/%d/task/%d/", &t->pid, &t->tid) != 2 ||
-	    sscanf(close,
-		   ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu %*s %*s %*s %*s "
-		   "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-		   "%*s %*s %u",
-		   &user, &system, &t->core) != 3)
+	ticks = spw_proc_stat_field(text, 14);
+	core = spw_proc_stat_field(text, 39);
+	if (!open || !ticks || !core || sscanf(path, "/proc/%d/task/%d/", &t->pid, &t->tid) != 2 ||
+	    sscanf(ticks, "%lu %lu", &user, &system) != 2 || sscanf(core, "%u", &t->core) != 1)
 		return false;
-	snprintf(t->name, sizeof(t->name), "%.*s", (int)(close - open - 1), open + 1);
+	snprintf(t->name, sizeof(t->name), "%.*s", (int)(strrchr(text, ')') - open - 1), open + 1);
 	t->ticks = user + system;
 	return true;
 }

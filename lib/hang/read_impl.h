@@ -73,7 +73,10 @@ char hang_stat_state(const char *stat);
 void hang_cgroup_read(struct hang_read *r, struct spw_hang_proc_row *row);
 /* Purpose: communicators and connections of each process that has a live page. Thread: control. */
 void hang_pages_read(struct hang_read *r);
-/* Purpose: whether a number is in the line "NSpid:" of a status file. Thread: any; pure. */
+/* Purpose: the ids in the line "NSpid:\t4711\t12" of a status file, this host's first, and whether
+ * a number is one of them. *at: from hang_ns_first. Thread: any; pure. */
+const char *hang_ns_first(const char *status);
+bool hang_ns_next(const char **at, int64_t *id_out);
 bool hang_ns_has(const char *status, int64_t number);
 /* Purpose: whether a link leads to a live page; whether the page behind a descriptor is that of the
  * process, not of the one that it was forked from. Thread: control. */

@@ -70,18 +70,33 @@ static void read_page_close(struct spw_hang_page *page)
 	munmap(page, SPW_HANG_PAGE_BYTES);
 }
 
-/* Whether a number is in the line "NSpid:\t4711\t12" of a status file. */
-bool hang_ns_has(const char *status, int64_t number)
+const char *hang_ns_first(const char *status)
 {
 	const char *at = strstr(status, "\nNSpid:");
+
+	return at ? at + 7 : "";
+}
+
+bool hang_ns_next(const char **at, int64_t *id_out)
+{
+	const char *from = *at;
 	char *end;
 
-	for (at = at ? at + 7 : ""; *at && *at != '\n'; at = end) {
-		if (strtoll(at, &end, 10) == number && end != at)
+	if (!*from || *from == '\n')
+		return false;
+	*id_out = strtoll(from, &end, 10);
+	*at = end;
+	return end != from;
+}
+
+bool hang_ns_has(const char *status, int64_t number)
+{
+	const char *at = hang_ns_first(status);
+	int64_t id;
+
+	while (hang_ns_next(&at, &id))
+		if (id == number)
 			return true;
-		if (end == at)
-			return false;
-	}
 	return false;
 }
 

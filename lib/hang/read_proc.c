@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spw_proc.h"
 #include "hang/read_impl.h"
 #include "plat/spw_nccl_file.h"
 
@@ -30,47 +31,31 @@
 
 /* ---- who a process is ---- */
 
-/* The fields of stat after the name, which may hold anything: field 3 is the first. Returns: NULL:
- * there are fewer. */
-static const char *read_proc_field(const char *stat, uint32_t number)
-{
-	const char *at = strrchr(stat, ')');
-
-	for (uint32_t i = 2; at && i < number; i++) {
-		at = strchr(at, ' ');
-		at = at ? at + 1 : NULL;
-	}
-	return at;
-}
-
 struct spw_hang_num hang_stat_number(const char *stat, uint32_t number)
 {
-	const char *at = read_proc_field(stat, number);
+	const char *at = spw_proc_stat_field(stat, number);
 
 	return at ? spw_hang_num(strtoll(at, NULL, 10)) : (struct spw_hang_num){0};
 }
 
 char hang_stat_state(const char *stat)
 {
-	const char *at = read_proc_field(stat, 3);
+	const char *at = spw_proc_stat_field(stat, 3);
 
 	return at && isalpha((unsigned char)*at) ? *at : '\0';
 }
 
-/* The first variable of a list that is set to a number. */
-/* The list is in the order of trust: torchrun's RANK is exact, Slurm's is inherited by every child.
- */
+/* The first variable of a list that is set to a number. The list is in the order of trust:
+ * torchrun's RANK is exact, Slurm's is inherited by every child. */
 static struct spw_hang_num read_proc_variable(const char *environ, size_t bytes,
 					      const char *const *name)
 {
-	for (; *name; name++)
-		for (size_t i = 0; i < bytes; i += strlen(environ + i) + 1) {
-			const size_t n = strlen(*name);
+	for (; *name; name++) {
+		const char *value = spw_proc_variable(environ, bytes, *name);
 
-			if (!strncmp(environ + i, *name, n) && environ[i + n] == '=' &&
-			    isdigit((unsigned char)environ[i + n + 1]))
-				return spw_hang_num(strtoll(environ + i + n + 1, NULL, 10));
-		}
+		if (value && isdigit((unsigned char)*value))
+			return spw_hang_num(strtoll(value, NULL, 10));
+	}
 	return (struct spw_hang_num){0};
 }
 
@@ -98,11 +83,11 @@ static bool read_proc_maps(struct hang_read *r, struct spw_hang_proc_row *row, c
 		return false;
 	row->cuda = spw_hang_num(0);
 	while ((line = strsep(&rest, "\n"))) {
-		const char *path = strchr(line, '/'), *name = path ? strrchr(path, '/') + 1 : "";
+		const char *name = strrchr(line, '/'), *nccl = spw_nccl_mapped(line);
 
-		if (!row->nccl[0] && !strncmp(name, "libnccl.so", 10))
-			snprintf(row->nccl, sizeof(row->nccl), "%s", path);
-		if (!strncmp(name, "libcuda.so", 10))
+		if (!row->nccl[0] && nccl)
+			snprintf(row->nccl, sizeof(row->nccl), "%s", nccl);
+		if (name && !strncmp(name, "/libcuda.so", 11))
 			row->cuda = spw_hang_num(1);
 	}
 	return true;
@@ -186,7 +171,7 @@ static bool read_proc_state(struct hang_read *r, struct spw_hang_proc_row *row, 
 	return true;
 }
 
-/* Returns: 0; 1 if it runs under NCCL, or could and cannot be looked at. */
+/* Returns: 0; -EACCES: it may run under NCCL, and cannot be looked at; -ENOMEM. */
 static int read_proc_new(struct hang_read *r, int64_t pid, char *room)
 {
 	struct spw_hang_proc_row row = {.pid = spw_hang_num(pid)}, *added;

@@ -25,6 +25,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/spw_netlink.h"
 #include "hang/read_qp.h"
 
 #define DEVICES_MAX  64u
@@ -38,20 +39,10 @@ static void read_qp_each(const uint8_t *at, size_t bytes,
 			 void (*fn)(uint16_t type, const uint8_t *value, size_t bytes, void *arg),
 			 void *arg)
 {
-	const size_t skip = NLA_HDRLEN;
-	struct nlattr head;
+	struct spw_netlink_attr attr;
 
-	while (bytes >= skip) {
-		size_t whole;
-
-		memcpy(&head, at, sizeof(head));
-		if (head.nla_len < skip || head.nla_len > bytes)
-			return;
-		fn(head.nla_type & NLA_TYPE_MASK, at + skip, head.nla_len - skip, arg);
-		whole = SPW_MIN((size_t)NLA_ALIGN(head.nla_len), bytes);
-		at += whole;
-		bytes -= whole;
-	}
+	while (spw_netlink_next(&at, &bytes, &attr))
+		fn(attr.type, attr.value, attr.bytes, arg);
 }
 
 /* Not known: it has another size. */

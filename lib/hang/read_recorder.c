@@ -27,6 +27,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_monotonic.h"
+#include "base/spw_proc.h"
 #include "hang/pickle.h"
 #include "hang/read_recorder.h"
 
@@ -202,12 +203,11 @@ int hang_recorder_rows(struct hang_read *r, const struct spw_hang_proc_row *proc
 /* "" if it is not set. */
 static const char *recorder_variable(const char *environ, size_t bytes, const char *const *name)
 {
-	for (; *name; name++)
-		for (size_t i = 0; i < bytes; i += strlen(environ + i) + 1)
-			if (!strncmp(environ + i, *name, strlen(*name)) &&
-			    environ[i + strlen(*name)] == '=')
-				return environ + i + strlen(*name) + 1;
-	return "";
+	const char *value = NULL;
+
+	for (; *name && !value; name++)
+		value = spw_proc_variable(environ, bytes, *name);
+	return value ? value : "";
 }
 
 struct recorder_files {

@@ -22,16 +22,11 @@
 /* The id of a thread in the innermost namespace that it is in. */
 static int64_t read_thread_inner(const char *status, int64_t tid)
 {
-	const char *at = strstr(status, "\nNSpid:");
-	char *end;
+	const char *at = hang_ns_first(status);
+	int64_t id;
 
-	for (at = at ? at + 7 : ""; *at && *at != '\n'; at = end) {
-		const long long id = strtoll(at, &end, 10);
-
-		if (end == at)
-			break;
+	while (hang_ns_next(&at, &id))
 		tid = id;
-	}
 	return tid;
 }
 
@@ -68,7 +63,6 @@ static bool read_thread_stat(struct hang_read *r, struct spw_hang_thread_row *ro
 			     const char *tid)
 {
 	char text[2048], *end;
-	struct spw_hang_num run;
 
 	if (hang_bytes(r, text, sizeof(text), "proc/%" PRId64 "/task/%s/stat", pid, tid) <= 0)
 		return false;
@@ -76,9 +70,8 @@ static bool read_thread_stat(struct hang_read *r, struct spw_hang_thread_row *ro
 	row->utime = hang_stat_number(text, 14);
 	row->stime = hang_stat_number(text, 15);
 	row->cpu = hang_stat_number(text, 39);
-	run = hang_number(r, "proc/%" PRId64 "/task/%s/schedstat", pid, tid);
-	if (run.known &&
-	    hang_line(r, text, sizeof(text), "proc/%" PRId64 "/task/%s/schedstat", pid, tid)) {
+	if (hang_line(r, text, sizeof(text), "proc/%" PRId64 "/task/%s/schedstat", pid, tid) &&
+	    isdigit((unsigned char)text[0])) {
 		row->run_ns = spw_hang_num(strtoll(text, &end, 10));
 		row->wait_ns = spw_hang_num(strtoll(end, NULL, 10));
 	}

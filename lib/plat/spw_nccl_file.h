@@ -24,6 +24,13 @@ struct spw_nccl_file {
  */
 bool spw_nccl_file_read(const char *path, struct spw_nccl_file *out);
 
+/* Purpose: whether a line of /proc/PID/maps is of NCCL's library: "libnccl.so.2", not
+ *   "libnccl-net.so".
+ * Returns: its path, within the line; NULL: it is not.
+ * Thread: any; pure.
+ */
+const char *spw_nccl_mapped(const char *line);
+
 #ifdef __cplusplus
 }
 #endif

@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/spw_netlink.h"
 #include "plat/plat_impl.h"
 
 #define ANSWER_BYTES 8192u
@@ -41,21 +42,12 @@ struct dcb_ask {
 /* The first attribute of a type in [at, at + bytes). Returns: its value, NULL: there is none. */
 static const uint8_t *dcb_find(const uint8_t *at, size_t bytes, uint16_t type, size_t *size_out)
 {
-	const size_t skip = sizeof(struct rtattr);
-	struct rtattr head;
+	struct spw_netlink_attr attr;
 
-	while (bytes >= skip) {
-		size_t whole;
-
-		memcpy(&head, at, sizeof(head));
-		if (head.rta_len < skip || head.rta_len > bytes)
-			return NULL;
-		*size_out = head.rta_len - skip;
-		if ((head.rta_type & ~(NLA_F_NESTED | NLA_F_NET_BYTEORDER)) == type)
-			return at + skip;
-		whole = SPW_MIN((size_t)RTA_ALIGN(head.rta_len), bytes);
-		at += whole;
-		bytes -= whole;
+	while (spw_netlink_next(&at, &bytes, &attr)) {
+		*size_out = attr.bytes;
+		if (attr.type == type)
+			return attr.value;
 	}
 	return NULL;
 }
@@ -65,20 +57,19 @@ static void dcb_dscp_put(struct plat_tree *tree, const char *dev, const uint8_t 
 			 size_t bytes)
 {
 	char text[LIST_BYTES] = "", path[64];
-	size_t used = 0, size;
-	const uint8_t *entry;
+	struct spw_netlink_attr attr;
 	struct dcb_app app;
+	size_t used = 0;
 
-	while (used < sizeof(text) && (entry = dcb_find(table, bytes, DCB_ATTR_IEEE_APP, &size)) &&
-	       size >= sizeof(app)) {
-		const size_t whole = SPW_MIN((size_t)(entry - table) + RTA_ALIGN(size), bytes);
-
-		memcpy(&app, entry, sizeof(app));
+	while (used < sizeof(text) && spw_netlink_next(&table, &bytes, &attr)) {
+		if (attr.type != DCB_ATTR_IEEE_APP)
+			continue;
+		if (attr.bytes < sizeof(app))
+			break;
+		memcpy(&app, attr.value, sizeof(app));
 		if (app.selector == IEEE_8021QAZ_APP_SEL_DSCP)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u:%u",
 						 used ? " " : "", app.protocol, app.priority);
-		table += whole;
-		bytes -= whole;
 	}
 	snprintf(path, sizeof(path), "dcb/%.15s/dscp", dev);
 	plat_tree_put(tree, path, text);

@@ -158,14 +158,6 @@ static void nccl_library_put(const struct process *p, const char *path)
 		nccl_put_number(p, "gcc", file.gcc);
 }
 
-/* The path of a line of maps, if it is NCCL's library: "libnccl.so.2", not "libnccl-net.so". */
-static const char *nccl_mapped(const char *line)
-{
-	const char *path = strchr(line, '/'), *name = path ? strrchr(path, '/') : NULL;
-
-	return name && !strncmp(name, "/libnccl.so", 11) ? path : NULL;
-}
-
 /* Returns: how many different libraries are mapped; the first in path_out. */
 static long nccl_maps_read(char *maps, char path_out[PLAT_TREE_PATH_MAX])
 {
@@ -174,7 +166,7 @@ static long nccl_maps_read(char *maps, char path_out[PLAT_TREE_PATH_MAX])
 
 	path_out[0] = '\0';
 	while ((line = strsep(&maps, "\n"))) {
-		const char *path = nccl_mapped(line);
+		const char *path = spw_nccl_mapped(line);
 
 		if (!path || !strcmp(path, last) || (cnt && !strcmp(path, path_out)))
 			continue;

@@ -142,6 +142,13 @@ static int32_t file_gcc(const struct part *comment)
 	return oldest;
 }
 
+const char *spw_nccl_mapped(const char *line)
+{
+	const char *path = strchr(line, '/'), *name = path ? strrchr(path, '/') : NULL;
+
+	return name && !strncmp(name, "/libnccl.so", 11) ? path : NULL;
+}
+
 bool spw_nccl_file_read(const char *path, struct spw_nccl_file *out)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
