@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "softhca/cable/udp_addr.h"
 #include "softhca/inject/fault.h"
 #include "softhca/hca_cfg.h"
 
@@ -78,6 +79,14 @@ static int check_unix(const char *cable)
 	return check_path("cable", path);
 }
 
+static int check_udp(const char *ends)
+{
+	struct cable_udp_addr mine, peer;
+	const int rc = cable_udp_resolve(ends, &mine, &peer);
+
+	return rc ? spw_err_ctx(rc, "--cable") : 0;
+}
+
 static int check_cable(const char *cable)
 {
 	const char *name = strchr(cable, ':') + 1;
@@ -88,6 +97,8 @@ static int check_cable(const char *cable)
 			       cable);
 	if (strncmp(cable, "unix:", 5) == 0)
 		return check_unix(cable);
+	if (strncmp(cable, "udp:", 4) == 0)
+		return check_udp(name);
 	if (strncmp(cable, "afpacket:", 9))
 		return 0;
 	if (!if_nametoindex(name))

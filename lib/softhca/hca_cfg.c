@@ -258,7 +258,9 @@ static int opt_rate(struct hca_cfg *cfg, const char *opt, const char *val)
 	return 0;
 }
 
-#define CABLES "shm:NAME, afpacket:INTERFACE or unix:MINE,PEER; several, one for each port: A+B"
+#define CABLES                                                                                   \
+	"shm:NAME, afpacket:INTERFACE, unix:MINE,PEER or udp:PEER; several, one for each port: " \
+	"A+B"
 
 /* One for all ports, or one each: A+B. */
 static int opt_cable(struct hca_cfg *cfg, const char *opt, const char *val)
@@ -433,7 +435,7 @@ static int cfg_adversary_fits(const struct hca_cfg *cfg)
 	if (cfg->adversary.what && strstr(cfg->cable, "afpacket:"))
 		return spw_err(EINVAL,
 			       "--adversary: not on --cable %s, whose other end is a kernel that "
-			       "would lose frames to it; use shm:NAME or unix:MINE,PEER",
+			       "would lose frames to it; use shm:NAME, unix:MINE,PEER or udp:PEER",
 			       cfg->cable);
 	return 0;
 }

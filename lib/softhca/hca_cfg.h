@@ -53,7 +53,8 @@ struct hca_cfg {
 	 * of this process alone. The sum with a device's index is the cable_id.func of its end. */
 	uint64_t machine;
 	uint64_t seed; /* of all random faults */
-	/* shm:NAME | afpacket:IFACE | unix:MINE,PEER; several with + between: hca_cfg_cable */
+	/* shm:NAME | afpacket:IFACE | unix:MINE,PEER | udp:PEER; several with + between:
+	 * hca_cfg_cable */
 	char cable[HCA_TEXT_BYTES];
 	char fault[HCA_TEXT_BYTES];   /* faults to inject (inject/fault.h), "" for none */
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */

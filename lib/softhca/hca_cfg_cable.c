@@ -25,7 +25,7 @@ bool hca_cfg_cable_known(const char *cables)
 	for (const char *at = cables; at; at = strchr(at, '+')) {
 		at += *at == '+';
 		if (strncmp(at, "shm:", 4) && strncmp(at, "afpacket:", 9) &&
-		    strncmp(at, "unix:", 5))
+		    strncmp(at, "unix:", 5) && strncmp(at, "udp:", 4))
 			return false;
 	}
 	return true;

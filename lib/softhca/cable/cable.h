@@ -15,8 +15,8 @@
  * dqpn: the QP that a RoCE frame is for, which finds the process where several have this MAC; 0: a
  * frame without one.
  *
- * Three kinds: shared memory (shm*.c, fast), AF_PACKET (afpacket.c, any netdev), AF_UNIX datagrams
- * (unix.c, a VM); the last two share sock.c.
+ * Four kinds: shared memory (shm*.c, fast), AF_PACKET (afpacket.c, any netdev), AF_UNIX datagrams
+ * (unix.c, a VM), UDP (udp.c, another host); the last three share sock.c.
  *
  * What arrives is hostile: `data` may change while it is read (shared memory), so every length is
  * read once into a local, checked, and used.
@@ -102,9 +102,9 @@ struct cable {
 	struct cable_stat stat;
 };
 
-/* Purpose: opens "shm:NAME", "afpacket:IFACE" or "unix:MINE,PEER".
+/* Purpose: opens "shm:NAME", "afpacket:IFACE", "unix:MINE,PEER" or "udp:MINE,PEER".
  * Shape:   fields of *id that are 0 are chosen by the cable (shm: by port; afpacket: the
- *          interface's MAC; unix: from the name).
+ *          interface's MAC; unix: from the name; udp: from both ends' addresses).
  * Owner:   the caller; ops->close frees it.
  * Errors:  -errno with a text that says what to do.
  * Thread:  setup. */
@@ -112,6 +112,7 @@ int cable_open(const char *spec, struct cable_id *id, struct cable **cable_out);
 int cable_shm_open(const char *name, struct cable_id *id, struct cable **cable_out);
 int cable_afpacket_open(const char *iface, struct cable_id *id, struct cable **cable_out);
 int cable_unix_open(const char *paths, struct cable_id *id, struct cable **cable_out);
+int cable_udp_open(const char *ends, struct cable_id *id, struct cable **cable_out);
 
 /* Purpose: for a SIGBUS handler: makes addr accessible again if it lies in a cable whose file was
  *          truncated; that cable is then lost.

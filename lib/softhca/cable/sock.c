@@ -12,7 +12,7 @@
  * only when all received slots are consumed. A receiver whose queue is full is waited for (pending)
  * up to CABLE_STUCK_NS; then its frames are dropped and counted, as on Ethernet.
  *
- * It is the cable of afpacket.c and unix.c, which open the socket and describe it in struct
+ * It is the cable of afpacket.c, unix.c and udp.c, which open the socket and describe it in struct
  * cable_sock_how; nobody else calls it. What to know before changing it: slot i of tx sends
  * tx_iov[i], and an iovec that moves takes its memory with it. A frame that was lent is read from
  * its slot until it is released, so no receive call may run before that.

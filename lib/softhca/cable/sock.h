@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Cables on a socket that carries one frame per datagram: what afpacket.c and unix.c share
+ * Cables on a socket that carries one frame per datagram: what afpacket.c, unix.c and udp.c share
  * (sock.c).
  */
 #ifndef SPW_SOFTHCA_CABLE_SOCK_H
@@ -12,9 +12,19 @@
 
 #include "softhca/cable/cable.h"
 
+#define CABLE_HASH_SEED 2166136261u
+
+/* FNV-1a: ends with different names get different addresses. */
+SPW_INLINE uint32_t cable_hash(uint32_t hash, const void *name, size_t bytes)
+{
+	for (const uint8_t *at = name; bytes; bytes--)
+		hash = (hash ^ *at++) * 16777619u;
+	return hash;
+}
+
 struct cable_sock_how {
 	bool vlan_aux;     /* the kernel delivers VLAN tags as control messages (AF_PACKET) */
-	uint32_t to_bytes; /* size of `to`; 0: the socket is bound to its destination */
+	uint32_t to_bytes; /* size of `to`; 0: the socket has one destination */
 	struct sockaddr_un to;
 	const char *iface;       /* AF_PACKET: the interface whose link is this cable's, or NULL */
 	const char *unlink_path; /* removed when the cable is closed, or NULL */

@@ -21,22 +21,13 @@
 #include "base/spw_err.h"
 #include "softhca/cable/sock.h"
 
-/* FNV-1a: ends with different names get different addresses. */
-static uint32_t unix_name_hash(const char *s)
-{
-	uint32_t h = 2166136261u;
-
-	while (*s)
-		h = (h ^ (uint8_t)*s++) * 16777619u;
-	return h;
-}
-
 /* The first byte 0x02 makes the MAC a locally administered unicast address; 10.53.1.0/24 is of this
- * kind of cable only (shm: 10.53.0.0/24 and 10.54.0.0/16, afpacket: 10.53.2.0/24). */
+ * kind of cable only (shm: 10.53.0.0/24 and 10.54.0.0/16, afpacket: 10.53.2.0/24,
+ * udp: 10.53.3.0/24). */
 static void unix_choose_id(const char *mine, struct cable_id *id)
 {
 	static const uint8_t none[6];
-	const uint32_t h = unix_name_hash(mine);
+	const uint32_t h = cable_hash(CABLE_HASH_SEED, mine, strlen(mine));
 	const uint8_t b = (uint8_t)(h ^ h >> 8 ^ h >> 16 ^ h >> 24);
 
 	id->port = b;

@@ -12,6 +12,7 @@ WRONG = [('--fault', 'lost=1'), ('--fault', 'loss=2'), ('--fault', 'delay=1'), (
          ('--cable', 'unix:/tmp/only'),
          ('--cable', 'unix:/nonexistent/a,/tmp/b'), ('--cable', 'unix:/etc/passwd,/tmp/b'),
          ('--cable', f"unix:/tmp/{'a' * 120},/tmp/b"),
+         ('--cable', 'udp:'), ('--cable', 'udp:127.0.0.1:65536'), ('--cable', 'udp:no-such-host.invalid'),
          ('--as', 'cx9'), ('--rate', '0'), ('--rate', 'port=0'), ('--rate', 'pcie=-1'), ('--rate', 'card,port=1'),
          ('--rate', 'pause=off'), ('--rate', 'pcie=1,pause=on'),
          ('--fault', 'link-speed=30'), ('--fault', 'port-rate=0'), ('--fault', 'flap=1s'), ('--fault', 'flap=soon:1s'),

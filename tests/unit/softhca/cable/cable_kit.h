@@ -62,4 +62,12 @@ static inline bool put(struct cable *c, const uint8_t *dmac, const uint8_t *smac
 	return put_to(c, dmac, 0, smac, number, len);
 }
 
+static inline uint32_t number_of(const struct cable_frame *f)
+{
+	uint32_t n;
+
+	memcpy(&n, f->data + 14, 4);
+	return n;
+}
+
 #endif

@@ -16,14 +16,6 @@
 
 #include "cable_kit.h"
 
-static uint32_t number_of(const struct cable_frame *f)
-{
-	uint32_t n;
-
-	memcpy(&n, f->data + 14, 4);
-	return n;
-}
-
 static void order_and_content_over_laps(void **state)
 {
 	struct cable_id a_id, b_id;
