@@ -40,9 +40,9 @@ struct flow_match {
 struct hca_flow {
 	struct hca_obj o;
 	struct hca_flow *next; /* in dev->flows, by priority, then by age */
-	struct hca_qp *qp;
+	struct hca_tir *tir;
 	uint8_t type;         /* enum flow_type */
-	bool drop, dont_trap; /* dont_trap: the QP gets a copy and matching goes on */
+	bool drop, dont_trap; /* dont_trap: the TIR gets a copy and matching goes on */
 	uint16_t priority;    /* 0 comes first */
 	uint32_t tag;         /* reported in the CQE; 0: none */
 	struct flow_match match;

@@ -33,6 +33,7 @@ struct nic_dev;
 struct nic_cq;
 struct nic_srq;
 struct nic_wq;
+struct nic_tir;
 struct nic_qp;
 struct hca_ctx;
 struct hca_dev;
@@ -79,6 +80,7 @@ enum hca_obj_type {
 	HCA_SRQ,
 	HCA_WQ,
 	HCA_RWQ_TBL,
+	HCA_TIR,
 	HCA_QP,
 	HCA_FLOW,
 	HCA_UAR
@@ -200,12 +202,17 @@ struct hca_rwq_tbl {
 	struct hca_wq **wq; /* 1 << log2_cnt */
 };
 
-struct hca_rss {
-	struct hca_rwq_tbl *tbl;
-	uint64_t fields; /* MLX5_RX_HASH_* */
-	uint8_t key[40];
-	uint8_t key_bytes; /* 40 */
-	bool self_lb_mc;   /* its context's own multicast too */
+/* Transport interface receive: which queue gets a frame that a flow rule sends here. Each packet QP
+ * has one; others are made by DEVX. Destroying one to which a rule points is EBUSY. */
+struct hca_tir {
+	struct hca_obj o;        /* of a QP: ctx and use_cnt only, and no handle */
+	struct hca_qp *qp;       /* owner; NULL: made by DEVX */
+	struct hca_wq *wq;       /* direct: this queue */
+	struct hca_rwq_tbl *tbl; /* indirect: by the hash. Neither: the ring of qp */
+	uint64_t fields;         /* MLX5_RX_HASH_*; 0: the hash is 0 */
+	uint8_t key[40];         /* of Toeplitz */
+	bool self_lb_mc;         /* its context's own multicast too */
+	struct nic_tir *nic;
 };
 
 /* The attributes that modify_qp set, host byte order, the encodings of the IB specification. */
@@ -232,7 +239,7 @@ struct hca_qp {
 	uint8_t state;    /* enum hca_qp_state; N: ERR, SQE, and SQD's draining */
 	bool sq_draining; /* N clears, and raises HCA_EVENT_SQ_DRAINED if attr.sqd_notify */
 	bool sig_all;
-	bool is_rss;           /* no rings: frames go through rss */
+	bool is_rss;           /* no rings: frames go through tir.tbl */
 	uint32_t create_flags; /* IB_UVERBS_QP_CREATE_* */
 	uint32_t flags;        /* MLX5_QP_FLAG_* */
 	uint32_t uidx;         /* goes into CQEs */
@@ -241,7 +248,7 @@ struct hca_qp {
 	spw_be32 *sq_dbrec;    /* SND_DBR */
 	uint32_t sq_wqebb_cnt; /* power of 2; 0: no send queue */
 	struct hca_rq rq;      /* wqe_cnt 0 with an SRQ or RSS */
-	struct hca_rss rss;
+	struct hca_tir tir;    /* RAW_PACKET */
 	struct hca_qp_attr attr;
 	struct hca_uar *uar;
 	struct hca_qp *uar_next;
@@ -314,7 +321,7 @@ struct hca_dev {
 	struct hca_tbl qps, cqs, srqs, wqs, mrs, uars;
 	uint32_t obj_cnt[HCA_OBJ_TYPES]; /* of all contexts */
 	uint32_t user_cnt;               /* contexts that are ready */
-	uint32_t self_lb_cnt;            /* RSS QPs that want the function's own frames */
+	uint32_t self_lb_cnt;            /* TIRs that want the function's own frames */
 	struct hca_ctx *ctxs;
 	struct hca_mcast *mcast;
 	struct hca_flow *flows; /* by priority; see hca_flow.h */

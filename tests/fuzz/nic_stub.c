@@ -71,6 +71,15 @@ void nic_srq_destroy(struct hca_srq *srq)
 {
 	(void)srq;
 }
+int nic_tir_create(struct hca_tir *tir)
+{
+	(void)tir;
+	return 0;
+}
+void nic_tir_destroy(struct hca_tir *tir)
+{
+	(void)tir;
+}
 int nic_wq_create(struct hca_wq *wq)
 {
 	(void)wq;

@@ -177,7 +177,7 @@ int cmd_ex_create_flow(struct uv_call *c)
 	f = hca_obj_new(c->ctx, HCA_FLOW, sizeof(*f), 0);
 	if (!f)
 		return -ENOMEM;
-	f->qp = qp;
+	f->tir = &qp->tir;
 	f->type = (uint8_t)req->flow_attr.type;
 	f->priority = req->flow_attr.priority;
 	f->dont_trap = req->flow_attr.flags & FLAG_DONT_TRAP;
@@ -186,7 +186,7 @@ int cmd_ex_create_flow(struct uv_call *c)
 		hca_obj_free(&f->o);
 		return rc;
 	}
-	qp->o.use_cnt++;
+	f->tir->o.use_cnt++;
 	flow_insert(c->ctx->dev, f);
 	resp->flow_handle = f->o.handle;
 	return 0;
@@ -198,7 +198,7 @@ void hca_flow_free(struct hca_obj *o)
 	struct hca_flow *f = (struct hca_flow *)o;
 
 	HCA_UNLINK(o->ctx->dev->flows, f, next);
-	f->qp->o.use_cnt--;
+	f->tir->o.use_cnt--;
 	hca_obj_free(o);
 }
 

@@ -104,10 +104,7 @@ static void qp_refs_add(struct hca_qp *qp, uint32_t d)
 		qp->recv_cq->o.use_cnt += d;
 	if (qp->srq)
 		qp->srq->o.use_cnt += d;
-	if (qp->is_rss) {
-		qp->rss.tbl->o.use_cnt += d;
-		qp->o.ctx->dev->self_lb_cnt += qp->rss.self_lb_mc ? d : 0;
-	}
+	hca_tir_refs(&qp->tir, d);
 }
 
 /* ---- rings ---- */
@@ -193,8 +190,8 @@ static int qp_rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *r
 	uint64_t f = drv->rx_hash_fields_mask;
 
 	qp->pd = hca_obj_find(c->ctx, HCA_PD, req->pd_handle);
-	qp->rss.tbl = hca_obj_find(c->ctx, HCA_RWQ_TBL, req->rwq_ind_tbl_handle);
-	if (!qp->pd || !qp->rss.tbl || req->is_srq || req->max_recv_wr || req->max_recv_sge)
+	qp->tir.tbl = hca_obj_find(c->ctx, HCA_RWQ_TBL, req->rwq_ind_tbl_handle);
+	if (!qp->pd || !qp->tir.tbl || req->is_srq || req->max_recv_wr || req->max_recv_sge)
 		return -EINVAL;
 	if (req->qp_type != IB_UVERBS_QPT_RAW_PACKET || req->max_send_wr)
 		return -EOPNOTSUPP;
@@ -209,13 +206,12 @@ static int qp_rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *r
 	if (drv->rx_hash_function != MLX5_RX_HASH_FUNC_TOEPLITZ)
 		return -EOPNOTSUPP;
 	/* Without fields the QP only steers, so its table must have one entry. */
-	if (drv->rx_key_len != CAP_RSS_KEY_BYTES || (!f && qp->rss.tbl->log2_cnt))
+	if (drv->rx_key_len != CAP_RSS_KEY_BYTES || (!f && qp->tir.tbl->log2_cnt))
 		return -EINVAL;
 	qp->is_rss = true;
-	qp->rss.fields = f;
-	qp->rss.self_lb_mc = drv->flags & MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
-	qp->rss.key_bytes = drv->rx_key_len;
-	memcpy(qp->rss.key, drv->rx_hash_key, CAP_RSS_KEY_BYTES);
+	qp->tir.fields = f;
+	qp->tir.self_lb_mc = drv->flags & MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
+	memcpy(qp->tir.key, drv->rx_hash_key, CAP_RSS_KEY_BYTES);
 	return 0;
 }
 
@@ -237,6 +233,8 @@ static int qp_attach(struct hca_qp *qp, struct hca_uar *uar)
 	if (uar)
 		hca_uar_bind_qp(uar, qp);
 	rc = nic_qp_create(qp);
+	if (!rc && qp->qp_type == IB_UVERBS_QPT_RAW_PACKET && (rc = nic_tir_create(&qp->tir)))
+		nic_qp_destroy(qp);
 	if (rc) {
 		if (uar)
 			hca_uar_unbind_qp(qp);
@@ -290,6 +288,8 @@ static int qp_object_make(struct uv_call *c, const struct ib_uverbs_ex_create_qp
 	qp = hca_obj_new(c->ctx, HCA_QP, sizeof(*qp), req->user_handle);
 	if (!qp)
 		return -ENOMEM;
+	qp->tir.o.ctx = c->ctx;
+	qp->tir.qp = qp;
 	qp->qp_type = req->qp_type;
 	qp->sig_all = req->sq_sig_all;
 	qp->create_flags = req->create_flags;
@@ -360,6 +360,7 @@ void hca_qp_free(struct hca_qp *qp)
 {
 	bool found;
 
+	nic_tir_destroy(&qp->tir);
 	nic_qp_destroy(qp);
 	mcast_leave(qp, NULL, &found);
 	if (qp->uar)
@@ -383,7 +384,7 @@ int cmd_destroy_qp(struct uv_call *c)
 	for (struct hca_mcast *m = c->ctx->dev->mcast; m; m = m->next)
 		if (m->qp == qp)
 			return -EBUSY;
-	if (qp->o.use_cnt)
+	if (qp->tir.o.use_cnt)
 		return -EBUSY;
 	hca_event_purge_async(&qp->o);
 	resp->events_reported = qp->o.async_sent;

@@ -74,9 +74,18 @@ void hca_cq_free(struct hca_cq *cq);
 void hca_srq_free(struct hca_srq *srq);
 void hca_wq_free(struct hca_wq *wq);
 void hca_rwq_tbl_free(struct hca_rwq_tbl *t);
+void hca_tir_free(struct hca_tir *tir);
 void hca_qp_free(struct hca_qp *qp);
 void hca_flow_free(struct hca_obj *flow);
 void hca_uar_free(struct hca_uar *uar);
+
+/* ---- TIRs (tir.c) ---- */
+
+/* Purpose: a TIR that no QP owns. want: what it does (all but o, qp and nic). Errors: -ENOMEM.
+ * Locked. */
+int hca_tir_make(struct hca_ctx *ctx, const struct hca_tir *want, struct hca_tir **tir_out);
+/* Purpose: counts the TIR as a user of its queue or table; d is 1, or -1 as an unsigned number. */
+void hca_tir_refs(struct hca_tir *tir, uint32_t d);
 
 /* ---- what Linux refuses to a process (limits.c) ---- */
 

@@ -48,8 +48,9 @@ int hca_ctx_open(struct hca_dev *dev, struct hca_ctx **ctx_out)
 }
 
 /* Objects before those that they refer to. */
-static const enum hca_obj_type free_order[] = {HCA_FLOW, HCA_QP, HCA_RWQ_TBL, HCA_WQ, HCA_SRQ,
-					       HCA_CQ,   HCA_MR, HCA_AH,      HCA_PD, HCA_UAR};
+static const enum hca_obj_type free_order[] = {HCA_FLOW, HCA_QP,  HCA_TIR, HCA_RWQ_TBL,
+					       HCA_WQ,   HCA_SRQ, HCA_CQ,  HCA_MR,
+					       HCA_AH,   HCA_PD,  HCA_UAR};
 
 static void obj_destroy(struct hca_obj *o)
 {
@@ -71,6 +72,9 @@ static void obj_destroy(struct hca_obj *o)
 		return;
 	case HCA_RWQ_TBL:
 		hca_rwq_tbl_free((struct hca_rwq_tbl *)o);
+		return;
+	case HCA_TIR:
+		hca_tir_free((struct hca_tir *)o);
 		return;
 	case HCA_QP:
 		hca_qp_free((struct hca_qp *)o);

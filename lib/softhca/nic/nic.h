@@ -82,7 +82,9 @@ int nic_wq_create(struct hca_wq *wq);
 void nic_wq_destroy(struct hca_wq *wq);
 /* Call after wq->state changed; `from` is the state before. */
 void nic_wq_modified(struct hca_wq *wq, uint8_t from);
-/* qp->nic is made for RSS QPs too (counters and the hash table only). */
+int nic_tir_create(struct hca_tir *tir);
+void nic_tir_destroy(struct hca_tir *tir);
+/* qp->nic is made for RSS QPs too, without queues. */
 int nic_qp_create(struct hca_qp *qp);
 void nic_qp_destroy(struct hca_qp *qp);
 /* Call after qp->state and attr changed; `from` is the state before, mask is IB_QP_*. To RESET:

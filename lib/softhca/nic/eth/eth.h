@@ -35,18 +35,24 @@ bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce
 /* The same for a frame that context `from` sent: its own QPs do not get it, unless they ask. */
 void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
 		   const struct hca_ctx *from);
-/* A receive WQE is unusable: error CQE, and its queue goes to ERR. */
-void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome);
+/* A receive WQE is unusable: error CQE, and its queue goes to ERR. q: of a ring that is no WQ. */
+void raw_rq_fail(struct nic_dev *nd, struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter,
+		 uint8_t syndrome);
 /* Sum of big-endian 16-bit words on top of sum, folded to 16 bits (RFC 1071). */
 uint32_t csum_add(uint32_t sum, const uint8_t *p, uint32_t bytes);
 /* Sum over the pseudo-header and the L4 bytes; 0xffff if the checksum is correct. */
 uint32_t csum_l4(const struct flow_key *k);
 
-/* ---- RSS: rss.c ---- */
+/* ---- TIRs: rss.c ---- */
 
-bool rss_init(struct nic_qp *q);
-/* The WQ for a frame, its hash and the CQE's rx_hash_type. Returns NULL if that WQ is not ready. */
-struct nic_rq *rss_pick(struct nic_qp *q, const struct flow_key *key, uint32_t *hash_out,
+struct nic_tir {
+	uint32_t (*hash)[16]; /* Toeplitz, by input nibble; NULL: no fields */
+	uint64_t cq_full_ns;  /* since when a frame waits for room in the CQ */
+};
+
+/* The queue for a frame, its hash and the CQE's rx_hash_type. Returns NULL if that queue is not
+ * ready. */
+struct nic_rq *rss_pick(const struct hca_tir *tir, const struct flow_key *key, uint32_t *hash_out,
 			uint8_t *type_out);
 uint32_t rss_toeplitz(const uint8_t *key, uint32_t key_bytes, const uint8_t *data, uint32_t bytes);
 

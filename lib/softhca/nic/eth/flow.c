@@ -211,11 +211,11 @@ bool flow_match_frame(const struct flow_match *m, const struct flow_key *k)
 static uint32_t flow_dst_add(struct flow_dst *dst, uint32_t n, const struct hca_flow *f)
 {
 	if (n < FLOW_DST_MAX && !f->drop)
-		dst[n++] = (struct flow_dst){f->qp, f->tag};
+		dst[n++] = (struct flow_dst){f->tir, f->tag};
 	return n;
 }
 
-/* Equal rules differ in QP and tag only, and share the frame. */
+/* Equal rules differ in TIR and tag only, and share the frame. */
 static bool flow_same_rule(const struct hca_flow *a, const struct hca_flow *b)
 {
 	return a->priority == b->priority && memcmp(&a->match, &b->match, sizeof(a->match)) == 0;

@@ -38,13 +38,13 @@ void flow_parse(const uint8_t *frame, uint32_t len, struct flow_key *key_out);
 bool flow_match_frame(const struct flow_match *m, const struct flow_key *k);
 
 struct flow_dst {
-	struct hca_qp *qp; /* RAW_PACKET: its own ring or its RSS table */
-	uint32_t tag;      /* flow tag for the CQE; 0: none */
+	struct hca_tir *tir;
+	uint32_t tag; /* flow tag for the CQE; 0: none */
 };
 
 #define FLOW_DST_MAX 16u
 
-/* Purpose: the QPs that get a received frame: every rule of the best priority that matches it; the
+/* Purpose: the TIRs that get a received frame: every rule of the best priority that matches it; the
  *          default rules, if no rule matched; and always the sniffers.
  * Returns: how many; 0: none, and the port drops the frame. A drop rule gives 0 as well, and
  *          *dropped_out = true.

@@ -3,8 +3,8 @@
  *
  * Raw Ethernet: received frames by the steering rules into receive queues. raw_tx.c sends.
  *
- *   rx.c --> raw_steer --> flow_steer: which QPs --> raw_deliver, for each of them
- *     raw_deliver      the QP's ring, or the ring of the WQ that rss_pick chooses
+ *   rx.c --> raw_steer --> flow_steer: which TIRs --> raw_deliver, for each of them
+ *     raw_deliver      the ring that rss_pick chooses: a WQ's, or the QP's
  *     raw_plain_put    one WQE for a frame       } and then raw_cqe
  *     raw_stride_put   many frames in a WQE      }
  *
@@ -121,13 +121,13 @@ static void raw_add_part(struct raw_bytes *b, const uint8_t *at, uint32_t len)
 
 /* The FCS covers the frame as it was on the wire, tag included. Cables carry none, so it is
  * computed. */
-static void raw_bytes_for(const struct nic_rq *r, const struct hca_qp *qp, const struct flow_key *k,
-			  struct raw_meta *m, struct raw_bytes *b)
+static void raw_bytes_for(const struct nic_rq *r, const struct hca_tir *tir,
+			  const struct flow_key *k, struct raw_meta *m, struct raw_bytes *b)
 {
 	const bool strip = r->wq ? r->wq->flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING
-				 : qp->create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
+				 : tir->qp->create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
 	const bool fcs = r->wq ? r->wq->flags & IB_UVERBS_WQ_FLAGS_SCATTER_FCS
-			       : qp->create_flags & IB_UVERBS_QP_CREATE_SCATTER_FCS;
+			       : tir->qp->create_flags & IB_UVERBS_QP_CREATE_SCATTER_FCS;
 	const uint32_t crc = spw_unlikely(fcs) ? libdeflate_crc32(0, k->frame, k->frame_bytes) : 0;
 
 	b->part_cnt = b->len = 0;
@@ -199,10 +199,9 @@ static void raw_wq_fail(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_count
 	hca_event_wq(r->wq, HCA_EVENT_WQ_FATAL);
 }
 
-void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome)
+void raw_rq_fail(struct nic_dev *nd, struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter,
+		 uint8_t syndrome)
 {
-	struct nic_dev *nd = q->nd;
-
 	r->stride_at = 0;
 	if (r->wq) {
 		raw_wq_fail(nd, r, wqe_counter, syndrome);
@@ -243,7 +242,7 @@ static bool raw_stride_put(struct nic_dev *nd, struct nic_rq *r, const struct ra
 		     ? hca_mr_at(mr, r->pd, addr, len, IB_UVERBS_ACCESS_LOCAL_WRITE)
 		     : NULL;
 	if (!to) {
-		raw_rq_fail(nd->cur, r, r->ci++, SPW_PRM_SYN_LOCAL_PROT_ERR);
+		raw_rq_fail(nd, nd->cur, r, r->ci++, SPW_PRM_SYN_LOCAL_PROT_ERR);
 		return true;
 	}
 	for (uint32_t i = 0; i < b->part_cnt; to += b->part[i++].len)
@@ -272,7 +271,7 @@ static bool raw_plain_put(struct nic_dev *nd, struct nic_rq *r, const struct raw
 		if (syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
 			raw_frame_too_long(nd, r, w.idx);
 		else
-			raw_rq_fail(nd->cur, r, w.idx, syn);
+			raw_rq_fail(nd, nd->cur, r, w.idx, syn);
 		return true;
 	}
 	raw_cqe(r, m, b->len, 0, w.idx, nd->stamp);
@@ -281,46 +280,38 @@ static bool raw_plain_put(struct nic_dev *nd, struct nic_rq *r, const struct raw
 
 /* The CQ looks full. Its consumer index may only lag (DPDK publishes the RQ's first), so the frame
  * waits a while before this counts as an overrun. */
-static bool raw_must_wait(struct nic_dev *nd, struct nic_qp *q, struct nic_rq *r)
+static bool raw_must_wait(struct nic_dev *nd, struct nic_tir *t, struct nic_rq *r)
 {
 	if (spw_likely(!cq_full(r->cq)) || r->cq->cq->ignore_overrun || r->cq->err) {
-		q->cq_full_ns = 0;
+		t->cq_full_ns = 0;
 		return false;
 	}
-	if (!q->cq_full_ns)
-		q->cq_full_ns = nd->now_ns;
-	return nd->now_ns - q->cq_full_ns < CQ_WAIT_NS;
+	if (!t->cq_full_ns)
+		t->cq_full_ns = nd->now_ns;
+	return nd->now_ns - t->cq_full_ns < CQ_WAIT_NS;
 }
 
 /* Returns false if the frame must be offered again. */
-static bool raw_deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key *k,
+static bool raw_deliver(struct nic_dev *nd, struct hca_tir *tir, const struct flow_key *k,
 			uint32_t tag, bool may_wait, const struct raw_meta *sums)
 {
-	struct nic_qp *q = qp->nic;
 	struct raw_meta m = *sums;
 	struct raw_bytes bytes;
 	struct nic_rq *r;
 	bool ok;
 
-	if (!q)
-		return true;
 	m.tag = tag;
-	if (qp->is_rss) {
-		r = rss_pick(q, k, &m.hash, &m.hash_type);
-	} else {
-		r = qp->state >= HCA_QPS_RTR && qp->state != HCA_QPS_ERR && q->rq.cq ? &q->rq
-										     : NULL;
-	}
+	r = rss_pick(tir, k, &m.hash, &m.hash_type);
 	if (!r) {
 		NIC_CNT(nd, out_of_buffer);
 		return true;
 	}
-	if (may_wait && rq_room(r) && raw_must_wait(nd, q, r))
+	if (may_wait && rq_room(r) && raw_must_wait(nd, tir->nic, r))
 		return false;
 	if (r->cq->cq->comp_en && r->cq->cq->comp_format != MLX5_IB_CQE_RES_FORMAT_HASH)
 		m.check_sum = (uint16_t)csum_add(0, k->frame + 14, k->frame_bytes - 14);
-	raw_bytes_for(r, qp, k, &m, &bytes);
-	nd->cur = q;
+	raw_bytes_for(r, tir, k, &m, &bytes);
+	nd->cur = r->wq ? NULL : tir->qp->nic;
 	nd->cur_rx = true;
 	nd->cur_rq = r;
 	ok = r->striding ? raw_stride_put(nd, r, &bytes, &m) : raw_plain_put(nd, r, &bytes, &m);
@@ -356,7 +347,7 @@ bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce
 		return true;
 	raw_check_sums(&k, &m);
 	for (uint32_t i = 0; i < n; i++)
-		if (!raw_deliver(nd, dst[i].qp, &k, dst[i].tag, i == 0 && !roce, &m))
+		if (!raw_deliver(nd, dst[i].tir, &k, dst[i].tag, i == 0 && !roce, &m))
 			return false;
 	return true;
 }
@@ -375,9 +366,9 @@ void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
 	n = flow_steer(nd->dev, &k, dst, &dropped);
 	raw_check_sums(&k, &m);
 	for (uint32_t i = 0; i < n; i++) {
-		struct hca_qp *qp = dst[i].qp;
+		struct hca_tir *tir = dst[i].tir;
 
-		if (qp->o.ctx != from || (qp->is_rss && qp->rss.self_lb_mc))
-			raw_deliver(nd, qp, &k, dst[i].tag, false, &m);
+		if (tir->o.ctx != from || tir->self_lb_mc)
+			raw_deliver(nd, tir, &k, dst[i].tag, false, &m);
 	}
 }

@@ -22,6 +22,11 @@ void nic_memory_gone(struct nic_dev *nd)
 		cable_rx_release(nd->cable, nd->rx_at + 1);
 		nd->rx_at = UINT32_MAX;
 	}
+	if (r && r->wq) { /* a striding queue has not advanced ci yet */
+		raw_rq_fail(nd, NULL, r, r->striding ? r->ci++ : (uint16_t)(r->ci - 1),
+			    SPW_PRM_SYN_LOCAL_PROT_ERR);
+		return;
+	}
 	if (!q) {
 		/* Not a region but a ring or a record. After a few of these no doorbell is read
 		 * any more. */
@@ -33,9 +38,8 @@ void nic_memory_gone(struct nic_dev *nd)
 		qp_activate(q); /* if the memory of a CQE is gone too, q fails in the next round */
 		sq_settle(q);
 	}
-	if (r) /* a striding queue has not advanced ci yet */
-		raw_rq_fail(q, r, r->striding ? r->ci++ : (uint16_t)(r->ci - 1),
-			    SPW_PRM_SYN_LOCAL_PROT_ERR);
+	if (r)
+		raw_rq_fail(nd, q, r, (uint16_t)(r->ci - 1), SPW_PRM_SYN_LOCAL_PROT_ERR);
 	else if (!nd->cur_rx && q->swr_head != q->swr_tail && q->qp->state == HCA_QPS_RTS)
 		sq_fail(q, SPW_PRM_SYN_LOCAL_PROT_ERR, 0);
 	else if (nd->cur_rx && q->transport == SPW_PRM_RC)

@@ -187,7 +187,7 @@ void nic_wq_modified(struct hca_wq *wq, uint8_t from)
 	}
 }
 
-/* RSS QPs are packet QPs, of which the NIC uses the counters and the hash table. */
+/* RSS QPs are packet QPs without queues. */
 static uint8_t qp_transport(const struct hca_qp *qp)
 {
 	switch (qp->qp_type) {
@@ -217,7 +217,7 @@ int nic_qp_create(struct hca_qp *qp)
 		q->swr = calloc(n, sizeof(*q->swr));
 		q->swr_mask = n - 1;
 	}
-	if ((n && !q->swr) || (qp->is_rss && !rss_init(q))) {
+	if (n && !q->swr) {
 		free(q->swr);
 		free(q);
 		return spw_err(ENOMEM, "no memory for a QP of %u WQEBBs", n);
@@ -235,7 +235,6 @@ int nic_qp_create(struct hca_qp *qp)
 	    !adv_rq_init(q->nd, &q->rq, HCA_QPN_SLOT(qp->qpn) | 1u << 16)) {
 		adv_sq_fini(q);
 		adv_writes_fini(q);
-		free(q->rss_tbl);
 		free(q->swr);
 		free(q);
 		return spw_err(ENOMEM, "no memory for a QP of %u WQEBBs", n);
@@ -269,7 +268,6 @@ void nic_qp_destroy(struct hca_qp *qp)
 	qp_deactivate(q);
 	cq_reuse_forget(&q->rq);
 	HCA_UNLINK(q->nd->qps, q, next);
-	free(q->rss_tbl);
 	free(q->swr);
 	free(q);
 	qp->nic = NULL;

@@ -71,7 +71,6 @@ void qp_reset(struct nic_qp *q)
 	q->rwqe_reuse = q->rq_flushing = false;
 	q->rq.ci = q->rq.pi = 0;
 	q->rq.stride_at = 0;
-	q->cq_full_ns = 0;
 	q->dmac_known = false;
 	q->mtu_log2 = 12;
 	while (q->mtu_log2 > 8 && (1u << q->mtu_log2) + 60u > q->nd->dev->mtu_bytes)

@@ -132,8 +132,6 @@ struct nic_qp {
 	bool rwqe_reuse; /* UC: the WQE of a lost message serves the next one */
 
 	uint8_t ud_av[SPW_ALIGN_UP(40, 8)]; /* UD: the address vector that tmpl was made from */
-	uint32_t (*rss_tbl)[16];            /* RSS: Toeplitz hash by input nibble */
-	uint64_t cq_full_ns;                /* raw: since when a frame waits for room in the CQ */
 
 	struct adv_sq *adv;            /* NULL: the adversary has nothing to do with this SQ */
 	struct adv_writes *adv_writes; /* NULL: nor with WRITEs to this QP */

@@ -115,7 +115,7 @@ static void priorities(void **state)
 	r = rule_for(c.qp_handle, FLOW_ALL_DEFAULT, 0);
 	assert_int_equal(add(&k, &r, NULL), 0);
 	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 1);
-	assert_int_equal(dst[0].qp->qpn, c.qpn);
+	assert_int_equal(dst[0].tir->qp->qpn, c.qpn);
 
 	r = rule_for(b.qp_handle, FLOW_NORMAL, 1);
 	spec_udp_dst(&r, 4791);
@@ -124,7 +124,7 @@ static void priorities(void **state)
 	spec_udp_dst(&r, 4791);
 	assert_int_equal(add(&k, &r, &fa), 0);
 	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 1);
-	assert_int_equal(dst[0].qp->qpn, a.qpn);
+	assert_int_equal(dst[0].tir->qp->qpn, a.qpn);
 
 	/* A QP with a rule is busy; without the rule the next rule matches. */
 	assert_int_equal(kit_cmd(&k, IB_USER_VERBS_CMD_DESTROY_QP,
@@ -137,7 +137,7 @@ static void priorities(void **state)
 			sizeof(d), NULL, 0),
 		0);
 	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 1);
-	assert_int_equal(dst[0].qp->qpn, b.qpn);
+	assert_int_equal(dst[0].tir->qp->qpn, b.qpn);
 
 	/* A sniffer gets a copy, of sent frames as well. */
 	r = rule_for(c.qp_handle, FLOW_SNIFFER, 0);
