@@ -21,78 +21,9 @@
 #include <string.h>
 
 #include "prm/spw_prm.h"
-#include "softhca/kernel/cmd.h"
+#include "softhca/kernel/attr.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/nic/nic.h"
-
-#define ATTRS_MAX 64u
-
-struct uv_ioctl {
-	struct hca_ctx *ctx;
-	uint64_t user_attr; /* address of the attributes in the caller's memory */
-	struct ib_uverbs_attr attr[ATTRS_MAX];
-	uint32_t cnt;
-};
-
-/* ---- attributes in and out ---- */
-
-/* A number of 4 or 8 bytes, which are in the attribute itself. Beyond max it is EINVAL, so callers
- * need no check of their own. */
-static int attr_get_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_t *out)
-{
-	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
-
-	*out = 0;
-	if (!a || (a->len != 4 && a->len != 8))
-		return -EINVAL;
-	memcpy(out, &a->data, a->len);
-	return *out > max ? -EINVAL : 0;
-}
-
-/* A handle is in the attribute itself, which then has no length. */
-static int attr_get_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
-{
-	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
-
-	if (!a || a->len || a->data > UINT32_MAX)
-		return -EINVAL;
-	*out = (uint32_t)a->data;
-	return 0;
-}
-
-/* rdma-core looks at this flag to learn whether the kernel wrote the attribute. */
-static int attr_mark_written(const struct uv_ioctl *io, const struct ib_uverbs_attr *a)
-{
-	uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
-	uint64_t at = io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a);
-
-	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, flags), &flags, sizeof(flags));
-}
-
-/* An output attribute that the caller did not send is skipped. */
-static int attr_put_bytes(const struct uv_ioctl *io, uint16_t id, const void *src, size_t bytes)
-{
-	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
-	int rc;
-
-	if (!a)
-		return 0;
-	if (a->len < bytes)
-		return -ENOSPC;
-	rc = hca_umem_write(a->data, src, bytes);
-	return rc ? rc : attr_mark_written(io, a);
-}
-
-/* A new handle is written into the attribute itself, not where it points. */
-static int attr_put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle)
-{
-	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
-	uint64_t at = a ? io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a) : 0;
-
-	if (!a)
-		return -EINVAL;
-	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, data), &handle, sizeof(handle));
-}
 
 /* ---- device ---- */
 
@@ -118,15 +49,15 @@ static int do_query_gid_entry(struct uv_ioctl *io)
 {
 	struct ib_uverbs_gid_entry e;
 	uint64_t port, idx, flags;
-	int rc = attr_get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_PORT, 1, &port);
+	int rc = uv_attr_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_PORT, 1, &port);
 
 	rc = rc ? rc
-		: attr_get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, HCA_GID_CNT - 1, &idx);
-	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0, &flags);
+		: uv_attr_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, HCA_GID_CNT - 1, &idx);
+	rc = rc ? rc : uv_attr_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0, &flags);
 	if (rc || port != 1)
 		return -EINVAL;
 	gid_entry(io->ctx->dev, (uint32_t)idx, &e);
-	return attr_put_bytes(io, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
+	return uv_attr_put(io, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
 }
 
 /* As many entries as fit; their number is an output of its own. */
@@ -136,18 +67,18 @@ static int do_query_gid_table(struct uv_ioctl *io)
 		uv_attr(io->attr, io->cnt, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
 	struct ib_uverbs_gid_entry e[HCA_GID_CNT];
 	uint64_t entry_bytes, cnt = HCA_GID_CNT, flags;
-	int rc = attr_get_num(io, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, UINT16_MAX, &entry_bytes);
+	int rc = uv_attr_num(io, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, UINT16_MAX, &entry_bytes);
 
-	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0, &flags);
+	rc = rc ? rc : uv_attr_num(io, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0, &flags);
 	if (rc || entry_bytes != sizeof(e[0]) || !room)
 		return -EINVAL;
 	cnt = SPW_MIN(cnt, room->len / sizeof(e[0]));
 	for (uint32_t i = 0; i < cnt; i++)
 		gid_entry(io->ctx->dev, i, &e[i]);
-	rc = attr_put_bytes(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, e, cnt * sizeof(e[0]));
+	rc = uv_attr_put(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, e, cnt * sizeof(e[0]));
 	return rc ? rc
-		  : attr_put_bytes(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &cnt,
-				   sizeof(cnt));
+		  : uv_attr_put(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &cnt,
+				sizeof(cnt));
 }
 
 /* ---- memory regions ---- */
@@ -161,13 +92,12 @@ static int do_reg_dmabuf(struct uv_ioctl *io)
 	uint64_t fd, access;
 	int rc = -nic_fault_of(io->ctx->dev, "reg_dmabuf_mr");
 
-	rc = rc ? rc : attr_get_handle(io, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, &req.pd_handle);
-	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, UINT64_MAX, &req.start);
-	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, UINT64_MAX, &req.length);
-	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_IOVA, UINT64_MAX, &req.iova);
-	rc = rc ? rc : attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_FD, UINT64_MAX, &fd);
-	rc = rc ? rc
-		: attr_get_num(io, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, UINT32_MAX, &access);
+	rc = rc ? rc : uv_attr_handle(io, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, &req.pd_handle);
+	rc = rc ? rc : uv_attr_num(io, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, UINT64_MAX, &req.start);
+	rc = rc ? rc : uv_attr_num(io, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, UINT64_MAX, &req.length);
+	rc = rc ? rc : uv_attr_num(io, UVERBS_ATTR_REG_DMABUF_MR_IOVA, UINT64_MAX, &req.iova);
+	rc = rc ? rc : uv_attr_num(io, UVERBS_ATTR_REG_DMABUF_MR_FD, UINT64_MAX, &fd);
+	rc = rc ? rc : uv_attr_num(io, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, UINT32_MAX, &access);
 	if (rc)
 		return rc;
 	if (fd > INT32_MAX)
@@ -179,13 +109,11 @@ static int do_reg_dmabuf(struct uv_ioctl *io)
 	rc = hca_mr_make(io->ctx, &req, &mr);
 	if (rc)
 		return rc;
-	rc = attr_put_handle(io, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->o.handle);
+	rc = uv_attr_put_handle(io, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->o.handle);
 	rc = rc ? rc
-		: attr_put_bytes(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->key,
-				 sizeof(mr->key));
+		: uv_attr_put(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
 	rc = rc ? rc
-		: attr_put_bytes(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->key,
-				 sizeof(mr->key));
+		: uv_attr_put(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
 	if (rc)
 		hca_mr_free(mr);
 	return rc;
@@ -196,21 +124,20 @@ static int do_query_mr(struct uv_ioctl *io)
 {
 	struct hca_mr *mr;
 	uint32_t handle;
-	int rc = attr_get_handle(io, UVERBS_ATTR_QUERY_MR_HANDLE, &handle);
+	int rc = uv_attr_handle(io, UVERBS_ATTR_QUERY_MR_HANDLE, &handle);
 
 	if (rc)
 		return rc;
 	mr = hca_obj_find(io->ctx, HCA_MR, handle);
 	if (!mr)
 		return -ENOENT;
-	rc = attr_put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	rc = uv_attr_put(io, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	rc = rc ? rc : uv_attr_put(io, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
 	rc = rc ? rc
-		: attr_put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
-	rc = rc ? rc
-		: attr_put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->length_bytes,
-				 sizeof(mr->length_bytes));
+		: uv_attr_put(io, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->length_bytes,
+			      sizeof(mr->length_bytes));
 	return rc ? rc
-		  : attr_put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, sizeof(mr->iova));
+		  : uv_attr_put(io, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, sizeof(mr->iova));
 }
 
 /* ---- register pages ---- */
@@ -222,8 +149,8 @@ static int do_uar_alloc(struct uv_ioctl *io)
 	struct hca_uar *uar;
 	uint64_t off, type;
 	uint32_t bytes = 4096;
-	int rc = attr_get_num(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
-			      &type);
+	int rc = uv_attr_num(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
+			     &type);
 
 	if (rc)
 		return rc;
@@ -232,14 +159,13 @@ static int do_uar_alloc(struct uv_ioctl *io)
 	rc = hca_uar_alloc(io->ctx, &uar, &off);
 	if (rc)
 		return rc;
-	rc = attr_put_handle(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->o.handle);
+	rc = uv_attr_put_handle(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->o.handle);
+	rc = rc ? rc : uv_attr_put(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &off, sizeof(off));
 	rc = rc ? rc
-		: attr_put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &off, sizeof(off));
+		: uv_attr_put(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &bytes, sizeof(bytes));
 	rc = rc ? rc
-		: attr_put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &bytes, sizeof(bytes));
-	rc = rc ? rc
-		: attr_put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->index,
-				 sizeof(uar->index));
+		: uv_attr_put(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->index,
+			      sizeof(uar->index));
 	if (rc)
 		hca_uar_free(uar);
 	return rc;
@@ -250,7 +176,7 @@ static int do_uar_destroy(struct uv_ioctl *io)
 {
 	struct hca_uar *uar;
 	uint32_t handle;
-	int rc = attr_get_handle(io, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, &handle);
+	int rc = uv_attr_handle(io, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, &handle);
 
 	rc = rc ? rc : hca_obj_find_destroy(io->ctx, HCA_UAR, handle, &uar);
 	if (rc)
@@ -295,7 +221,7 @@ static int attr_put_bit(const struct uv_ioctl *io, uint16_t id, size_t bytes, ui
 	uint8_t out[CAP_BYTES] = {0};
 
 	out[bit / 8] = value ? (uint8_t)(0x80u >> bit % 8) : 0;
-	return attr_put_bytes(io, id, out, bytes);
+	return uv_attr_put(io, id, out, bytes);
 }
 
 /* First question of ibv_query_qp_data_in_order: can the device guarantee any order? */
@@ -318,7 +244,7 @@ static int do_devx_obj_query(struct uv_ioctl *io)
 {
 	const struct hca_cfg *cfg = io->ctx->dev->cfg;
 	uint32_t opcode, op_mod, handle;
-	int rc = attr_get_handle(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, &handle);
+	int rc = uv_attr_handle(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, &handle);
 
 	rc = rc ? rc : attr_get_command(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, &opcode, &op_mod);
 	if (rc)
@@ -401,7 +327,7 @@ int uv_ioctl(struct hca_ctx *ctx, void *hdr)
 
 	if (rc)
 		return rc;
-	if (h.length != sizeof(h) + h.num_attrs * sizeof(io.attr[0]) || h.num_attrs > ATTRS_MAX)
+	if (h.length != sizeof(h) + h.num_attrs * sizeof(io.attr[0]) || h.num_attrs > UV_ATTRS_MAX)
 		return -EINVAL;
 	if (h.reserved1 || h.reserved2)
 		return -EPROTONOSUPPORT;

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Reads and answers the attributes of an ioctl (attr.h). Source: <rdma/rdma_user_ioctl_cmds.h>.
+ */
+#include "softhca/kernel/attr.h"
+
+#include <string.h>
+
+#include "softhca/kernel/ctl.h"
+
+int uv_attr_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_t *out)
+{
+	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
+
+	*out = 0;
+	if (!a || (a->len != 4 && a->len != 8))
+		return -EINVAL;
+	memcpy(out, &a->data, a->len);
+	return *out > max ? -EINVAL : 0;
+}
+
+int uv_attr_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
+{
+	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
+
+	if (!a || a->len || a->data > UINT32_MAX)
+		return -EINVAL;
+	*out = (uint32_t)a->data;
+	return 0;
+}
+
+int uv_attr_bytes(const struct uv_ioctl *io, uint16_t id, void *out, size_t min, size_t max)
+{
+	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
+
+	if (!a || a->len < min || a->len > max)
+		return -EINVAL;
+	memset(out, 0, max);
+	return hca_umem_read(out, uv_attr_src(a), a->len);
+}
+
+/* rdma-core looks at this flag to learn whether the kernel wrote the attribute. */
+static int attr_mark_written(const struct uv_ioctl *io, const struct ib_uverbs_attr *a)
+{
+	uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
+	uint64_t at = io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a);
+
+	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, flags), &flags, sizeof(flags));
+}
+
+int uv_attr_put(const struct uv_ioctl *io, uint16_t id, const void *src, size_t bytes)
+{
+	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
+	int rc;
+
+	if (!a)
+		return 0;
+	if (a->len < bytes)
+		return -ENOSPC;
+	rc = hca_umem_write(a->data, src, bytes);
+	return rc ? rc : attr_mark_written(io, a);
+}
+
+int uv_attr_put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle)
+{
+	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
+	uint64_t at = a ? io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a) : 0;
+
+	if (!a)
+		return -EINVAL;
+	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, data), &handle, sizeof(handle));
+}
