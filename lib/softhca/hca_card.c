@@ -109,6 +109,7 @@ static const struct hca_card cards[] = {
 	 .write_combines = true,
 	 .data_in_order = true},
 	{.name = "cx7", CX7(HCA_STAMPS_BOTH)},
+	{.name = "cx7-devx", CX7(HCA_STAMPS_BOTH), .devx = true},
 	{
 		.name = "bf3",
 		.part_id = 0xa2dc,   /* P */

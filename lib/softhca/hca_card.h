@@ -68,6 +68,9 @@ struct hca_card {
 	uint8_t mini_formats;   /* MLX5_IB_CQE_RES_FORMAT_*; 0: a compressed CQ is refused */
 	bool cq_ignore_overrun; /* false: the flag is refused (old firmware) */
 
+	bool devx; /* firmware commands of applications; false: GET_CONTEXT with the flag is EINVAL
+		    */
+
 	/* qp_data_in_order of QUERY_HCA_CAP: a QP stores the bytes of each WRITE in their order
 	 * (kernel/ioctl.c). libibverbs asks on x86 only. */
 	bool data_in_order;

@@ -83,19 +83,39 @@ enum hca_obj_type {
 	HCA_TIR,
 	HCA_QP,
 	HCA_FLOW,
-	HCA_UAR
+	HCA_UAR,
+	HCA_UMEM, /* from here on: by DEVX only */
+	HCA_TD,
+	HCA_TIS,
+	HCA_Q_CNT,
 };
-#define HCA_OBJ_TYPES (HCA_UAR + 1)
+#define HCA_OBJ_TYPES (HCA_Q_CNT + 1)
 
 /* First in every object. */
 struct hca_obj {
 	struct hca_ctx *ctx;
-	uint32_t handle;       /* the application's name for it; unique in its context */
-	uint32_t use_cnt;      /* objects that refer to it: destroying it is EBUSY until 0 */
-	uint32_t async_sent;   /* asynchronous events sent about it and not withdrawn */
-	uint8_t type;          /* enum hca_obj_type */
-	uint64_t pinned_pages; /* of its rings or its range: kernel/limits.c */
-	uint64_t user_handle;  /* names the object in events */
+	uint32_t handle;         /* the application's name for it; unique in its context */
+	uint32_t use_cnt;        /* objects that refer to it: destroying it is EBUSY until 0 */
+	uint32_t async_sent;     /* asynchronous events sent about it and not withdrawn */
+	uint8_t type;            /* enum hca_obj_type */
+	bool devx;               /* made by DEVX: verbs commands do not find it */
+	uint64_t pinned_pages;   /* of its rings or its range: kernel/limits.c */
+	uint64_t user_handle;    /* names the object in events */
+	struct hca_obj *held[3]; /* DEVX: umems, and its TD or TIS, which it counts as used */
+};
+
+/* A range of application memory in which DEVX objects have their rings and records. */
+struct hca_umem {
+	struct hca_obj o;
+	uint64_t addr, bytes;
+	bool writable;
+};
+
+/* A set of counters that receive queues name (ALLOC_Q_COUNTER). */
+struct hca_q_cnt {
+	struct hca_obj o;
+	uint32_t id;            /* 8 bits */
+	uint32_t out_of_buffer; /* N */
 };
 
 struct hca_pd {
@@ -192,13 +212,15 @@ struct hca_wq {
 	bool two_byte_shift;
 	uint8_t stride_log2_bytes;
 	uint8_t strides_log2_cnt;
-	uint32_t flags; /* IB_UVERBS_WQ_FLAGS_* */
+	uint32_t flags;        /* IB_UVERBS_WQ_FLAGS_* */
+	struct hca_q_cnt *cnt; /* or NULL */
 	struct nic_wq *nic;
 };
 
 struct hca_rwq_tbl {
 	struct hca_obj o;
 	uint32_t log2_cnt;
+	uint32_t max;       /* DEVX: to which it may grow */
 	struct hca_wq **wq; /* 1 << log2_cnt */
 };
 
@@ -275,8 +297,10 @@ struct hca_tbl {
 struct hca_ctx {
 	struct hca_dev *dev;
 	struct hca_ctx *next;
-	int fd;     /* the application's; a memfd that holds the register and clock pages */
-	bool ready; /* GET_CONTEXT has been answered */
+	int fd;      /* the application's; a memfd that holds the register and clock pages */
+	bool ready;  /* GET_CONTEXT has been answered */
+	bool devx;   /* and asked for DEVX */
+	bool raw_tx; /* DEVX: and had CAP_NET_RAW then */
 	struct hca_async *async;
 	struct hca_comp_channel *channels;
 	struct hca_tbl objs;                   /* by handle */
@@ -318,7 +342,7 @@ struct hca_dev {
 	uint8_t link_up;       /* N: 1 or 0; each change is reported by hca_event_port() */
 	uint32_t mtu_bytes;    /* largest IP packet */
 	uint8_t gid[HCA_GID_CNT][16];
-	struct hca_tbl qps, cqs, srqs, wqs, mrs, uars;
+	struct hca_tbl qps, cqs, srqs, wqs, mrs, uars, q_cnts;
 	uint32_t obj_cnt[HCA_OBJ_TYPES]; /* of all contexts */
 	uint32_t user_cnt;               /* contexts that are ready */
 	uint32_t self_lb_cnt;            /* TIRs that want the function's own frames */

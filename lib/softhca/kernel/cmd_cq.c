@@ -11,7 +11,7 @@
  *   dbrec[0]      application: consumer index                    NIC: reads, to find an overrun
  *   dbrec[1]      application: arm, with a serial number         NIC: reads; ARM_NEVER until then
  *
- * In order: cq_make pins and checks; cq_attach gives it a number, a register page and the NIC's
+ * In order: cq_make pins and checks; hca_cq_attach gives it a number, a register page and the NIC's
  * part; destroy undoes all of it at once, and is EBUSY while a QP or WQ completes to the CQ.
  */
 #include <errno.h>
@@ -93,7 +93,7 @@ static void cq_fill(struct hca_cq *cq, const struct cq_req *req,
 
 /* dbrec[1] begins with a value that libmlx5 never writes, so that the first arming is a change that
  * the NIC finds. */
-static int cq_attach(struct hca_cq *cq, struct hca_uar *uar)
+int hca_cq_attach(struct hca_cq *cq, struct hca_uar *uar)
 {
 	int rc = hca_tbl_add(&cq->o.ctx->dev->cqs, cq, CQN_FIRST, CAP_CQ_LOG2, &cq->cqn);
 
@@ -145,7 +145,7 @@ static int cq_make(struct uv_call *c, const struct cq_req *req, struct hca_cq **
 	if (!rc) {
 		cq_fill(cq, req, drv);
 		cq->channel = ch;
-		rc = cq_attach(cq, uar);
+		rc = hca_cq_attach(cq, uar);
 	}
 	if (rc) {
 		if (cq)

@@ -13,6 +13,7 @@
  * the length of the request name the part that both sides know.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,10 +40,18 @@ static int ucontext_check(const struct uv_call *c)
 	if (req->comp_mask || req->reserved0 || req->reserved1 || req->reserved2)
 		return -EOPNOTSUPP;
 	/* libmlx5 asks for DEVX first, and again without it after EINVAL. */
-	if (req->flags & ~(uint32_t)MLX5_IB_ALLOC_UCTX_DEVX || req->flags & MLX5_IB_ALLOC_UCTX_DEVX)
+	if (req->flags & ~(uint32_t)MLX5_IB_ALLOC_UCTX_DEVX ||
+	    (req->flags & MLX5_IB_ALLOC_UCTX_DEVX && !c->ctx->dev->cfg->card->devx))
 		return -EINVAL;
 	/* Register pages are allocated one by one; libraries that need all at once are refused. */
 	return req->lib_caps & MLX5_LIB_CAP_DYN_UAR ? 0 : -EINVAL;
+}
+
+static bool ucontext_asks_devx(const struct uv_call *c)
+{
+	const struct mlx5_ib_alloc_ucontext_req_v2 *req = c->uhw_in;
+
+	return c->uhw_in_bytes >= UCTX_REQ_V2_MIN_BYTES && req->flags & MLX5_IB_ALLOC_UCTX_DEVX;
 }
 
 /* What libmlx5 takes from here decides how it drives the queues: bf_reg_size 0 keeps it from
@@ -95,6 +104,8 @@ int cmd_get_context(struct uv_call *c)
 	rc = ctx->ready ? -EINVAL : hca_async_open(ctx, &fd);
 	if (!rc) {
 		ctx->ready = true;
+		ctx->devx = ucontext_asks_devx(c);
+		ctx->raw_tx = hca_capable(CAP_NET_RAW);
 		ctx->dev->user_cnt++;
 	}
 	hca_unlock(ctx->dev);

@@ -218,14 +218,18 @@ static int qp_rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *r
 /* ---- create ---- */
 
 /* The upper byte of a QP number is the device's port on the cable, so that all QPs of one cable
- * differ. */
-static int qp_attach(struct hca_qp *qp, struct hca_uar *uar)
+ * differ. References are counted last, when nothing can fail any more. */
+int hca_qp_attach(struct hca_qp *qp, struct hca_uar *uar)
 {
 	struct hca_dev *dev = qp->o.ctx->dev;
 	uint32_t slot;
-	int rc = dev->qps.used < cap_max_qp(dev)
-			 ? hca_tbl_add(&dev->qps, qp, QPN_FIRST, CAP_QP_LOG2, &slot)
-			 : -ENOMEM;
+	int rc;
+
+	qp->tir.o.ctx = qp->o.ctx;
+	qp->tir.qp = qp;
+	rc = dev->qps.used < cap_max_qp(dev)
+		     ? hca_tbl_add(&dev->qps, qp, QPN_FIRST, CAP_QP_LOG2, &slot)
+		     : -ENOMEM;
 
 	if (rc)
 		return rc;
@@ -239,8 +243,10 @@ static int qp_attach(struct hca_qp *qp, struct hca_uar *uar)
 		if (uar)
 			hca_uar_unbind_qp(qp);
 		hca_tbl_del(&dev->qps, slot);
+		return rc;
 	}
-	return rc;
+	qp_refs_add(qp, 1);
+	return 0;
 }
 
 static void qp_reply(struct uv_call *c, const struct hca_qp *qp,
@@ -288,8 +294,6 @@ static int qp_object_make(struct uv_call *c, const struct ib_uverbs_ex_create_qp
 	qp = hca_obj_new(c->ctx, HCA_QP, sizeof(*qp), req->user_handle);
 	if (!qp)
 		return -ENOMEM;
-	qp->tir.o.ctx = c->ctx;
-	qp->tir.qp = qp;
 	qp->qp_type = req->qp_type;
 	qp->sig_all = req->sq_sig_all;
 	qp->create_flags = req->create_flags;
@@ -299,12 +303,11 @@ static int qp_object_make(struct uv_call *c, const struct ib_uverbs_ex_create_qp
 	if (!rc && !rss)
 		rc = qp_rings_fill(c, qp);
 	if (!rc)
-		rc = qp_attach(qp, rss ? NULL : hca_uar_find(c->ctx, drv->bfreg_index));
+		rc = hca_qp_attach(qp, rss ? NULL : hca_uar_find(c->ctx, drv->bfreg_index));
 	if (rc) {
 		hca_obj_free(&qp->o);
 		return rc;
 	}
-	qp_refs_add(qp, 1);
 	qp_reply(c, qp, resp);
 	return 0;
 }

@@ -51,7 +51,23 @@ static int srq_fill(struct hca_srq *srq, const struct srq_req *req,
 	return 0;
 }
 
-/* Both create commands end here. The undo labels are in the reverse order of what was made. */
+int hca_srq_attach(struct hca_srq *srq)
+{
+	struct hca_dev *dev = srq->o.ctx->dev;
+	int rc = hca_tbl_add(&dev->srqs, srq, SRQN_FIRST, CAP_SRQ_LOG2, &srq->srqn);
+
+	if (rc)
+		return rc;
+	rc = nic_srq_create(srq);
+	if (rc) {
+		hca_tbl_del(&dev->srqs, srq->srqn);
+		return rc;
+	}
+	srq->pd->o.use_cnt++;
+	return 0;
+}
+
+/* Both create commands end here. */
 static int srq_object_make(struct uv_call *c, const struct srq_req *req)
 {
 	const struct mlx5_ib_create_srq *drv = c->uhw_in;
@@ -69,18 +85,15 @@ static int srq_object_make(struct uv_call *c, const struct srq_req *req)
 	srq = hca_obj_new(c->ctx, HCA_SRQ, sizeof(*srq), req->user_handle);
 	if (!srq)
 		return -ENOMEM;
+	srq->pd = pd;
 	rc = srq_fill(srq, req, drv);
 	rc = rc ? rc
 		: hca_obj_pin(&srq->o, drv->buf_addr, (uint64_t)srq->wqe_cnt << srq->wqe_shift);
-	if (!rc)
-		rc = hca_tbl_add(&c->ctx->dev->srqs, srq, SRQN_FIRST, CAP_SRQ_LOG2, &srq->srqn);
-	if (rc)
-		goto err_obj;
-	rc = nic_srq_create(srq);
-	if (rc)
-		goto err_tbl;
-	srq->pd = pd;
-	pd->o.use_cnt++;
+	rc = rc ? rc : hca_srq_attach(srq);
+	if (rc) {
+		hca_obj_free(&srq->o);
+		return rc;
+	}
 	resp->srq_handle = srq->o.handle;
 	resp->max_wr = srq->max_wr;
 	resp->max_sge = srq->max_sge;
@@ -88,11 +101,6 @@ static int srq_object_make(struct uv_call *c, const struct srq_req *req)
 	uv_uhw_reply(c, &(struct mlx5_ib_create_srq_resp){.srqn = srq->srqn},
 		     sizeof(struct mlx5_ib_create_srq_resp));
 	return 0;
-err_tbl:
-	hca_tbl_del(&c->ctx->dev->srqs, srq->srqn);
-err_obj:
-	hca_obj_free(&srq->o);
-	return rc;
 }
 
 int cmd_create_srq(struct uv_call *c)

@@ -98,8 +98,26 @@ static int wq_fill(struct uv_call *c, const struct ib_uverbs_ex_create_wq *req, 
 	return wq_striding_fill(wq, drv);
 }
 
+/* References are counted last, when nothing can fail any more. */
+int hca_wq_attach(struct hca_wq *wq)
+{
+	struct hca_dev *dev = wq->o.ctx->dev;
+	int rc = hca_tbl_add(&dev->wqs, wq, WQN_FIRST, CAP_WQ_LOG2, &wq->wqn);
+
+	if (rc)
+		return rc;
+	rc = nic_wq_create(wq);
+	if (rc) {
+		hca_tbl_del(&dev->wqs, wq->wqn);
+		return rc;
+	}
+	wq->pd->o.use_cnt++;
+	wq->cq->o.use_cnt++;
+	return 0;
+}
+
 /* Order of creation, undone backwards on failure: object, contents, pinned pages, WQ number, the
- * NIC's own part. References are counted last, when nothing can fail any more. */
+ * NIC's own part. */
 int cmd_ex_create_wq(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_create_wq *req = c->in;
@@ -129,15 +147,11 @@ int cmd_ex_create_wq(struct uv_call *c)
 	if (!rc)
 		rc = hca_obj_pin(&wq->o, (uintptr_t)wq->rq.buf,
 				 (uint64_t)wq->rq.wqe_cnt << wq->rq.wqe_shift);
-	if (!rc)
-		rc = hca_tbl_add(&c->ctx->dev->wqs, wq, WQN_FIRST, CAP_WQ_LOG2, &wq->wqn);
-	if (rc)
-		goto err_obj;
-	rc = nic_wq_create(wq);
-	if (rc)
-		goto err_tbl;
-	pd->o.use_cnt++;
-	cq->o.use_cnt++;
+	rc = rc ? rc : hca_wq_attach(wq);
+	if (rc) {
+		hca_obj_free(&wq->o);
+		return rc;
+	}
 	*resp = (struct ib_uverbs_ex_create_wq_resp){.response_length = sizeof(*resp),
 						     .wq_handle = wq->o.handle,
 						     .max_wr = req->max_wr,
@@ -146,11 +160,6 @@ int cmd_ex_create_wq(struct uv_call *c)
 	uv_uhw_reply(c, &(struct mlx5_ib_create_wq_resp){.response_length = 8},
 		     sizeof(struct mlx5_ib_create_wq_resp));
 	return 0;
-err_tbl:
-	hca_tbl_del(&c->ctx->dev->wqs, wq->wqn);
-err_obj:
-	hca_obj_free(&wq->o);
-	return rc;
 }
 
 static bool wq_transition_ok(uint8_t from, uint8_t to)
@@ -229,14 +238,31 @@ int cmd_ex_destroy_wq(struct uv_call *c)
 
 /* ---- indirection tables ---- */
 
+int hca_rwq_tbl_make(struct hca_ctx *ctx, struct hca_wq **queues, uint32_t log2_cnt,
+		     struct hca_rwq_tbl **tbl_out)
+{
+	struct hca_rwq_tbl *t = hca_obj_new(ctx, HCA_RWQ_TBL, sizeof(*t), 0);
+
+	if (!t)
+		return -ENOMEM;
+	t->log2_cnt = log2_cnt;
+	t->wq = queues;
+	for (uint32_t i = 0; i < 1u << log2_cnt; i++)
+		queues[i]->o.use_cnt++;
+	*tbl_out = t;
+	return 0;
+}
+
 /* The handles follow the fixed part of the request; their number is a power of 2 by its form. A
  * table has no number of its own on the wire, so its handle serves. */
 int cmd_ex_create_rwq_tbl(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_create_rwq_ind_table *req = c->in;
 	struct ib_uverbs_ex_create_rwq_ind_table_resp *resp = c->out;
+	struct hca_wq **queues;
 	struct hca_rwq_tbl *t;
 	uint32_t cnt;
+	int rc = 0;
 
 	if (req->comp_mask)
 		return -EOPNOTSUPP;
@@ -245,25 +271,18 @@ int cmd_ex_create_rwq_tbl(struct uv_call *c)
 	cnt = 1u << req->log_ind_tbl_size;
 	if (c->in_bytes < sizeof(*req) + cnt * sizeof(req->wq_handles[0]))
 		return -ENOSPC;
-	t = hca_obj_new(c->ctx, HCA_RWQ_TBL, sizeof(*t), 0);
-	if (!t)
+	queues = calloc(cnt, sizeof(struct hca_wq *));
+	if (!queues)
 		return -ENOMEM;
-	t->log2_cnt = req->log_ind_tbl_size;
-	t->wq = calloc(cnt, sizeof(struct hca_wq *));
-	for (uint32_t i = 0; t->wq && i < cnt; i++) {
-		t->wq[i] = hca_obj_find(c->ctx, HCA_WQ, req->wq_handles[i]);
-		if (!t->wq[i]) {
-			free(t->wq);
-			hca_obj_free(&t->o);
-			return -EINVAL;
-		}
+	for (uint32_t i = 0; i < cnt && !rc; i++) {
+		queues[i] = hca_obj_find(c->ctx, HCA_WQ, req->wq_handles[i]);
+		rc = queues[i] ? 0 : -EINVAL;
 	}
-	if (!t->wq) {
-		hca_obj_free(&t->o);
-		return -ENOMEM;
+	rc = rc ? rc : hca_rwq_tbl_make(c->ctx, queues, req->log_ind_tbl_size, &t);
+	if (rc) {
+		free(queues);
+		return rc;
 	}
-	for (uint32_t i = 0; i < cnt; i++)
-		t->wq[i]->o.use_cnt++;
 	*resp = (struct ib_uverbs_ex_create_rwq_ind_table_resp){.response_length = sizeof(*resp),
 								.ind_tbl_handle = t->o.handle,
 								.ind_tbl_num = t->o.handle};

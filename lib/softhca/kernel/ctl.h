@@ -66,7 +66,13 @@ void *hca_obj_find(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle)
 int hca_obj_find_destroy(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle,
 			 void *obj_out);
 void hca_obj_free(struct hca_obj *o);
+/* Purpose: the same for a handle that DEVX made, which verbs commands do not find. */
+void *hca_devx_find(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle);
+/* Purpose: `other` is in use until o is freed; at most as many as `held` has places. */
+void hca_obj_hold(struct hca_obj *o, struct hca_obj *other);
 
+/* Purpose: undoes one object completely, whatever it is. Locked. */
+void hca_obj_destroy(struct hca_obj *o);
 /* Undo one object completely; shared by the destroy commands and hca_ctx_close. Locked. */
 void hca_pd_free(struct hca_pd *pd);
 void hca_mr_free(struct hca_mr *mr);
@@ -78,6 +84,21 @@ void hca_tir_free(struct hca_tir *tir);
 void hca_qp_free(struct hca_qp *qp);
 void hca_flow_free(struct hca_obj *flow);
 void hca_uar_free(struct hca_uar *uar);
+
+/* ---- queues (cmd_cq.c, cmd_wq.c, cmd_srq.c, cmd_qp.c) ---- */
+
+/* Purpose: the last step of creation: gives the object, whose contents are complete, its number and
+ *          the NIC's part, and counts its references. uar: where its doorbells are rung; NULL: of a
+ *          QP without a send queue.
+ * Errors:  -ENOMEM; the caller frees the object (hca_obj_free). Locked. */
+int hca_cq_attach(struct hca_cq *cq, struct hca_uar *uar);
+int hca_wq_attach(struct hca_wq *wq);
+int hca_srq_attach(struct hca_srq *srq);
+int hca_qp_attach(struct hca_qp *qp, struct hca_uar *uar);
+/* Purpose: an indirection table over queues, cnt of them, a power of 2. Owner of `queues`: the
+ *          table, from malloc; the caller again after a failure. Locked. */
+int hca_rwq_tbl_make(struct hca_ctx *ctx, struct hca_wq **queues, uint32_t log2_cnt,
+		     struct hca_rwq_tbl **tbl_out);
 
 /* ---- TIRs (tir.c) ---- */
 

@@ -48,11 +48,11 @@ int hca_ctx_open(struct hca_dev *dev, struct hca_ctx **ctx_out)
 }
 
 /* Objects before those that they refer to. */
-static const enum hca_obj_type free_order[] = {HCA_FLOW, HCA_QP,  HCA_TIR, HCA_RWQ_TBL,
-					       HCA_WQ,   HCA_SRQ, HCA_CQ,  HCA_MR,
-					       HCA_AH,   HCA_PD,  HCA_UAR};
+static const enum hca_obj_type free_order[] = {HCA_FLOW, HCA_QP,  HCA_TIR, HCA_RWQ_TBL, HCA_WQ,
+					       HCA_SRQ,  HCA_CQ,  HCA_MR,  HCA_AH,      HCA_PD,
+					       HCA_UAR,  HCA_TIS, HCA_TD,  HCA_Q_CNT,   HCA_UMEM};
 
-static void obj_destroy(struct hca_obj *o)
+void hca_obj_destroy(struct hca_obj *o)
 {
 	switch ((enum hca_obj_type)o->type) {
 	case HCA_PD:
@@ -85,7 +85,14 @@ static void obj_destroy(struct hca_obj *o)
 	case HCA_UAR:
 		hca_uar_free((struct hca_uar *)o);
 		return;
+	case HCA_Q_CNT:
+		hca_tbl_del(&o->ctx->dev->q_cnts, ((struct hca_q_cnt *)o)->id);
+		hca_obj_free(o);
+		return;
 	case HCA_AH:
+	case HCA_UMEM:
+	case HCA_TD:
+	case HCA_TIS:
 		hca_obj_free(o);
 		return;
 	}
@@ -98,7 +105,7 @@ static void destroy_all(struct hca_ctx *ctx, enum hca_obj_type type)
 		struct hca_obj *o = ctx->objs.slot[i];
 
 		if (o && o->type == type)
-			obj_destroy(o);
+			hca_obj_destroy(o);
 	}
 }
 
@@ -145,7 +152,24 @@ void *hca_obj_find(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle)
 {
 	struct hca_obj *o = hca_tbl_get(&ctx->objs, handle);
 
-	return o && o->type == type ? o : NULL;
+	return o && o->type == type && !o->devx ? o : NULL;
+}
+
+void *hca_devx_find(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle)
+{
+	struct hca_obj *o = hca_tbl_get(&ctx->objs, handle);
+
+	return o && o->type == type && o->devx ? o : NULL;
+}
+
+void hca_obj_hold(struct hca_obj *o, struct hca_obj *other)
+{
+	uint32_t i = 0;
+
+	while (o->held[i])
+		i++;
+	o->held[i] = other;
+	other->use_cnt++;
 }
 
 int hca_obj_find_destroy(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle,
@@ -155,7 +179,7 @@ int hca_obj_find_destroy(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t h
 
 	if (!o)
 		return -ENOENT;
-	if (o->type != type)
+	if (o->type != type || o->devx)
 		return -EINVAL;
 	*(struct hca_obj **)obj_out = o;
 	return 0;
@@ -166,6 +190,8 @@ void hca_obj_free(struct hca_obj *o)
 {
 	hca_tbl_del(&o->ctx->objs, o->handle);
 	o->ctx->dev->obj_cnt[o->type]--;
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(o->held) && o->held[i]; i++)
+		o->held[i]->use_cnt--;
 	hca_obj_unpin(o);
 	free(o);
 }

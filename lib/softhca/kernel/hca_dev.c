@@ -108,7 +108,8 @@ void hca_devs_close(struct hca_dev *devs, uint32_t cnt)
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		struct hca_dev *d = &devs[i];
-		struct hca_tbl *t[] = {&d->qps, &d->cqs, &d->srqs, &d->wqs, &d->mrs, &d->uars};
+		struct hca_tbl *t[] = {&d->qps, &d->cqs,  &d->srqs,  &d->wqs,
+				       &d->mrs, &d->uars, &d->q_cnts};
 
 		while (d->ctxs)
 			hca_ctx_close(d->ctxs);

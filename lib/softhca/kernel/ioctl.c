@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The ioctl() ABI: decodes the attributes and runs the methods that have no write command. All
- * other methods are refused with EPROTONOSUPPORT, as is all of DEVX but the two commands of
- * ibv_query_qp_data_in_order; rdma-core then uses the write command or does without. INVOKE_WRITE
+ * other methods are refused with EPROTONOSUPPORT; rdma-core then uses the write command or does
+ * without. INVOKE_WRITE
  * wraps a write command in attributes (uverbs.c). Source: <rdma/rdma_user_ioctl_cmds.h>, Linux
  * drivers/infiniband/core/uverbs_ioctl.c.
  *
@@ -23,6 +23,7 @@
 #include "prm/spw_prm.h"
 #include "softhca/kernel/attr.h"
 #include "softhca/kernel/ctl.h"
+#include "softhca/kernel/devx_methods.h"
 #include "softhca/nic/nic.h"
 
 /* ---- device ---- */
@@ -187,76 +188,6 @@ static int do_uar_destroy(struct uv_ioctl *io)
 	return 0;
 }
 
-/* ---- firmware commands (DEVX) ---- */
-
-/* Commands and the bits that libmlx5 reads of their answers: rdma-core v44,
- * providers/mlx5/mlx5_ifc.h, query_hca_cap_out and query_qp_out. */
-#define CMD_QUERY_HCA_CAP     0x100u
-#define CAP_GENERAL_CURRENT   1u /* op_mod */
-#define CAP_BYTES             4112u
-#define CAP_DATA_IN_ORDER_BIT 226u
-#define CMD_QUERY_QP          0x50bu
-#define QP_BYTES              272u
-#define QP_DATA_IN_ORDER_BIT  282u
-
-/* The first 16 bytes of a firmware command: opcode and op_mod, big-endian. */
-static int attr_get_command(const struct uv_ioctl *io, uint16_t id, uint32_t *opcode_out,
-			    uint32_t *op_mod_out)
-{
-	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
-	uint8_t head[16];
-	int rc = a && a->len >= sizeof(head) ? hca_umem_read(head, a->data, sizeof(head)) : -EINVAL;
-
-	if (rc)
-		return rc;
-	*opcode_out = spw_prm_ld16(head);
-	*op_mod_out = spw_prm_ld16(head + 6);
-	return 0;
-}
-
-/* All of the answer is 0 but one bit. */
-static int attr_put_bit(const struct uv_ioctl *io, uint16_t id, size_t bytes, uint32_t bit,
-			bool value)
-{
-	uint8_t out[CAP_BYTES] = {0};
-
-	out[bit / 8] = value ? (uint8_t)(0x80u >> bit % 8) : 0;
-	return uv_attr_put(io, id, out, bytes);
-}
-
-/* First question of ibv_query_qp_data_in_order: can the device guarantee any order? */
-static int do_devx_other(struct uv_ioctl *io)
-{
-	uint32_t opcode, op_mod;
-	int rc = attr_get_command(io, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, &opcode, &op_mod);
-
-	if (rc)
-		return rc;
-	if (opcode != CMD_QUERY_HCA_CAP || op_mod != CAP_GENERAL_CURRENT ||
-	    !io->ctx->dev->cfg->card->data_in_order)
-		return -EPROTONOSUPPORT;
-	return attr_put_bit(io, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, CAP_BYTES, CAP_DATA_IN_ORDER_BIT,
-			    true);
-}
-
-/* Second question, for one QP: yes, unless the adversary takes WRITEs apart. */
-static int do_devx_obj_query(struct uv_ioctl *io)
-{
-	const struct hca_cfg *cfg = io->ctx->dev->cfg;
-	uint32_t opcode, op_mod, handle;
-	int rc = uv_attr_handle(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, &handle);
-
-	rc = rc ? rc : attr_get_command(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, &opcode, &op_mod);
-	if (rc)
-		return rc;
-	if (opcode != CMD_QUERY_QP || !cfg->card->data_in_order)
-		return -EPROTONOSUPPORT;
-	if (!hca_obj_find(io->ctx, HCA_QP, handle))
-		return -ENOENT;
-	return attr_put_bit(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, QP_BYTES, QP_DATA_IN_ORDER_BIT,
-			    !(cfg->adversary.what & HCA_ADV_split_writes));
-}
-
 /* ---- methods ---- */
 
 static const struct method {
@@ -285,9 +216,30 @@ static const struct method {
 	 do_uar_destroy},
 	{MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, false, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN,
 	 MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, 1, 0, do_devx_other},
+	{MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_UAR, false,
+	 MLX5_IB_ATTR_DEVX_QUERY_UAR_USER_IDX, MLX5_IB_ATTR_DEVX_QUERY_UAR_DEV_IDX, 1, 0,
+	 do_devx_query_uar},
+	{MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_EQN, false,
+	 MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC, MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, 1, 0,
+	 do_devx_query_eqn},
+	{MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, false,
+	 MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, 1, 0,
+	 do_devx_obj_create},
+	{MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, false,
+	 MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, 1, 0,
+	 do_devx_obj_destroy},
+	{MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, false,
+	 MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, 1, 0,
+	 do_devx_obj_modify},
 	{MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, false,
 	 MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, 1, 0,
 	 do_devx_obj_query},
+	{MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG, false,
+	 MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP, 1, 0,
+	 do_devx_umem_reg},
+	{MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG, false,
+	 MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, 1, 0,
+	 do_devx_umem_dereg},
 };
 
 static const struct method *method_find(const struct ib_uverbs_ioctl_hdr *h)

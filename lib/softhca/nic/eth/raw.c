@@ -319,6 +319,8 @@ static bool raw_deliver(struct nic_dev *nd, struct hca_tir *tir, const struct fl
 	nd->cur_rq = NULL;
 	if (!ok) {
 		r->dropped++;
+		if (r->wq && r->wq->cnt)
+			r->wq->cnt->out_of_buffer++;
 		NIC_CNT(nd, out_of_buffer);
 	}
 	return true;
