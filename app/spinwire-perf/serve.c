@@ -82,14 +82,15 @@ static int serve_session(struct perf_session *s, const struct perf_args *args)
 
 	rc = rc ? rc : perf_greet_server(&s->ctl, perf_facts_json(&s->own), &theirs);
 	if (rc < 0)
-		return rc;
+		return perf_ctl_end(&s->ctl, rc);
 	rc = perf_facts_parse(theirs, &s->peer);
 	json_decref(theirs);
 	s->lane.kind = args->memory;
 	s->lane.yield = s->own.cores < 4;
 	s->lane.memory_max = s->own.memory_max;
-	while (rc == 0 && !spw_thr_load_rlx(&stop_word))
+	while (rc == 0)
 		rc = one_case(s);
+	perf_ctl_end(&s->ctl, rc);
 	perf_lane_free(&s->lane);
 	perf_nccl_end(s);
 	return rc == -ECONNRESET || rc == -EINTR ? 0 : rc;

@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "app_text.h"
 #include "base/spw_err.h"
 #include "base/spw_monotonic.h"
 #include "oob/spw_oob_host.h"
@@ -33,6 +34,7 @@
 #define SEND_MS     10000
 #define ABORT_MS    30000
 #define LOOK_MS     200u /* between two looks at the stop word */
+#define OWN_MAX     150u /* of an error of this end, where the other end's follows it */
 
 /* ---- connect and accept ---- */
 
@@ -87,10 +89,7 @@ int perf_ctl_take(struct perf_ctl *ctl, int fd, const char *far)
 	control_settle(ctl, fd);
 	snprintf(ctl->peer, sizeof(ctl->peer), "%.63s", far ? far : ctl->far);
 	ctl->in = malloc(MESSAGE_MAX);
-	if (ctl->in)
-		return 0;
-	perf_ctl_close(ctl);
-	return spw_err(ENOMEM, "no memory for a connection");
+	return ctl->in ? 0 : spw_err(ENOMEM, "no memory for a connection");
 }
 
 /* Returns: the socket, or -errno. */
@@ -157,13 +156,22 @@ void perf_ctl_close(struct perf_ctl *ctl)
 /* The text is the same for a connection that is closed here already: a closed one has fd -1. */
 static int control_left(const struct perf_ctl *ctl)
 {
-	return spw_err(ECONNRESET, "%s: the other end left", ctl->peer);
+	return spw_err(ECONNRESET,
+		       "%s: the other end left without a reason: see what it printed, and start it "
+		       "again",
+		       ctl->peer);
 }
 
 /* Set by a signal (app_catch_signals); seen within LOOK_MS. */
 static bool must_leave(const struct perf_ctl *ctl)
 {
 	return ctl->stop && spw_thr_load_rlx(ctl->stop);
+}
+
+/* For the client, which reads it behind the name of this host. */
+static int control_stopped(void)
+{
+	return spw_err(EINTR, "a signal ended " PERF_PROGRAM " there: start it again");
 }
 
 /* Waits for events of the socket until deadline_ns; a signal does not lengthen it. */
@@ -175,7 +183,7 @@ static int wait_until(const struct perf_ctl *ctl, short events, uint64_t deadlin
 		uint64_t now_ns = spw_monotonic_ns();
 
 		if (must_leave(ctl))
-			return spw_err(EINTR, "this end was asked to leave");
+			return control_stopped();
 		if (now_ns >= deadline_ns)
 			return spw_err(ETIMEDOUT, "%s: the other end is silent", ctl->peer);
 		if (poll(&wait, 1, (int)SPW_MIN((deadline_ns - now_ns) / 1000000 + 1, LOOK_MS)) > 0)
@@ -196,30 +204,6 @@ static int channel_error(const struct perf_ctl *ctl, int rc)
 	if (rc == -EPROTO || rc == -EMSGSIZE || rc == -EPROTONOSUPPORT)
 		return spw_err(EPROTONOSUPPORT, "%s: %s", ctl->peer, why);
 	return control_left(ctl);
-}
-
-/* json is released on every path, as the caller has given it away. */
-int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
-{
-	const uint64_t deadline_ns = spw_monotonic_ns() + SEND_MS * 1000000ull;
-	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-	int rc = !text         ? spw_err(ENOMEM, "no memory for a message")
-		 : ctl->fd < 0 ? control_left(ctl)
-			       : 0;
-
-	json_decref(json);
-	while (rc == 0) {
-		rc = spw_oob_channel_send(&ctl->ch, text, (uint32_t)strlen(text));
-		if (rc != -EAGAIN)
-			break;
-		rc = wait_until(ctl, POLLOUT, deadline_ns);
-	}
-	if (rc < 0 && ctl->fd >= 0) { /* half a message may be out */
-		rc = rc == -ETIMEDOUT || rc == -EINTR || rc == -ENOMEM ? rc : control_left(ctl);
-		perf_ctl_close(ctl);
-	}
-	free(text);
-	return rc;
 }
 
 /* An error of the other end becomes one here, with its name in front. */
@@ -243,12 +227,63 @@ static int message_of(const struct perf_ctl *ctl, size_t bytes, json_t **json_ou
 	return spw_err(rc, "%s: %s", ctl->peer, error);
 }
 
+/* A send failed: why the other end left may have come before it did (perf_ctl_end). */
+static int control_left_why(struct perf_ctl *ctl)
+{
+	json_t *json;
+	uint32_t len;
+	int rc = 0;
+
+	while (rc == 0 && ctl->in &&
+	       spw_oob_channel_receive(&ctl->ch, ctl->in, MESSAGE_MAX, &len) == 0) {
+		rc = message_of(ctl, len, &json);
+		json_decref(json);
+	}
+	return rc == -EREMOTEIO ? rc : control_left(ctl);
+}
+
+/* json is released on every path, as the caller has given it away. */
+int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
+{
+	const uint64_t deadline_ns = spw_monotonic_ns() + SEND_MS * 1000000ull;
+	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	int rc = !text         ? spw_err(ENOMEM, "no memory for a message")
+		 : ctl->fd < 0 ? control_left(ctl)
+			       : 0;
+
+	json_decref(json);
+	while (rc == 0) {
+		rc = spw_oob_channel_send(&ctl->ch, text, (uint32_t)strlen(text));
+		if (rc != -EAGAIN)
+			break;
+		rc = wait_until(ctl, POLLOUT, deadline_ns);
+	}
+	if (rc < 0 && ctl->fd >= 0) { /* half a message may be out */
+		rc = rc == -ETIMEDOUT || rc == -EINTR || rc == -ENOMEM ? rc : control_left_why(ctl);
+		perf_ctl_close(ctl);
+	}
+	free(text);
+	return rc;
+}
+
 /* Sends this thread's last text, so nothing that may set another one stands between the error and
  * this call. */
 int perf_ctl_error(struct perf_ctl *ctl, int rc)
 {
-	return perf_ctl_send(
-		ctl, json_pack("{s:s,s:b}", "error", spw_err_text(), "wrong", rc == -EBADMSG));
+	return perf_ctl_send(ctl, json_pack("{s:o,s:b}", "error", app_json_text(spw_err_text()),
+					    "wrong", rc == -EBADMSG));
+}
+
+/* This thread's text stays: the message may set another. Who failed to prove that it knows the
+ * secret gets no word. */
+int perf_ctl_end(struct perf_ctl *ctl, int rc)
+{
+	char text[PERF_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "%.300s", spw_err_text());
+	if (rc != -ECONNRESET && rc != -EACCES && rc != -EPROTONOSUPPORT)
+		(void)perf_ctl_error(ctl, rc);
+	return spw_err(-rc, "%s", text);
 }
 
 /* The deadline of an order under way starts when its message has come. */
@@ -256,7 +291,7 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 {
 	const uint64_t deadline_ns = spw_monotonic_ns() + timeout_ms * 1000000ull;
 	uint32_t len = 0;
-	int rc = ctl->fd < 0 ? control_left(ctl) : -EAGAIN;
+	int rc = ctl->fd < 0 ? control_left(ctl) : must_leave(ctl) ? control_stopped() : -EAGAIN;
 
 	*json_out = NULL;
 	while (rc == -EAGAIN) {
@@ -324,22 +359,25 @@ int perf_ctl_refuse(struct perf_ctl *ctl, int rc)
 }
 
 /* Answers that were under way are dropped up to the one to the abort; both ends are then between
- * two cases. The text of the error that led here is restored, since the exchange may set others. */
+ * two cases. The text of the error that led here is restored, since the exchange may set others;
+ * what the other end reports meanwhile is more likely the cause than that error. */
 int perf_ctl_give_up(struct perf_ctl *ctl, int error)
 {
 	bool aborted = false;
 	char text[PERF_TEXT_BYTES];
+	json_t *answer;
+	size_t len;
 	int rc;
 
 	snprintf(text, sizeof(text), "%.300s", spw_err_text());
+	len = strnlen(text, OWN_MAX);
 	rc = perf_ctl_send(ctl, json_pack("{s:s,s:i,s:i}", "do", "abort", "seed", 0, "slots", 0));
-	while ((rc == 0 || rc == -EREMOTEIO || rc == -EBADMSG) && !aborted) {
-		json_t *answer;
-
+	while (!aborted && (rc == 0 || rc == -EREMOTEIO || rc == -EBADMSG)) {
+		if (rc == -EREMOTEIO)
+			snprintf(text + len, sizeof(text) - len, "; %s", spw_err_text());
 		rc = perf_ctl_recv(ctl, ABORT_MS, &answer);
 		aborted = rc == 0 && json_object_get(answer, "aborted");
-		if (rc == 0)
-			json_decref(answer);
+		json_decref(answer);
 	}
 	if (!aborted)
 		perf_ctl_close(ctl);

@@ -16,7 +16,7 @@
  *   ... as the case has it (case_xfer.c, case_tcp.c) ...
  *   {"do": "abort"...}   gives up a case          ->
  *                                                 <-   {"aborted": true}
- *   ... the next case; closing ends the session.
+ *   ... the next case; closing ends the session,  <-   after an {"error": text}, if the server does
  *
  * Thread of all functions: one at a time; door.c's until it hands a connection over.
  */
@@ -48,7 +48,7 @@ int perf_ctl_listen(uint16_t port, uint16_t *port_out);
 /* Purpose: reports with what to do that a port cannot be listened on. Returns: rc. */
 int perf_ctl_listen_error(uint16_t port, int rc);
 /* Purpose: makes a connection of an accepted or connected socket; far is for messages.
- * Owner: takes over fd, also if it fails. Errors: -ENOMEM. */
+ * Owner: takes over fd, until perf_ctl_close, also if it fails. Errors: -ENOMEM; sending works. */
 int perf_ctl_take(struct perf_ctl *ctl, int fd, const char *far);
 /* Purpose: connects to HOST or HOST:PORT or [fd00::1]:PORT, within 5 s.
  * Errors: -ENOENT no such host; -ECONNREFUSED; -ETIMEDOUT: each says what to do. */
@@ -59,6 +59,8 @@ void perf_ctl_close(struct perf_ctl *ctl);
 int perf_ctl_send(struct perf_ctl *ctl, json_t *json);
 /* Purpose: reports this thread's last error to the other end; rc is its code. */
 int perf_ctl_error(struct perf_ctl *ctl, int rc);
+/* Purpose: server: reports with which error of this thread the session ends. Returns: rc. */
+int perf_ctl_end(struct perf_ctl *ctl, int rc);
 /* Purpose: client: begins the channel. */
 int perf_ctl_greet(struct perf_ctl *ctl, const struct spw_oob_secret *secret, uint32_t timeout_ms);
 /* Purpose: the next message. One with "error" becomes -EREMOTEIO, or -EBADMSG if bytes were wrong,

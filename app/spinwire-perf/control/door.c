@@ -63,13 +63,13 @@ static int door_busy(const struct perf_door *d)
 }
 
 /* The client whose hello is right: it waits for the main thread, or gets the reason why not. */
-static void door_welcome(struct perf_door *d, struct perf_ctl *ctl)
+static void door_welcome(struct perf_door *d, struct perf_ctl *ctl, int rc)
 {
 	const uint64_t one = 1;
-	int rc;
 
 	pthread_mutex_lock(&d->lock);
-	rc = d->busy || d->waits ? door_busy(d) : 0;
+	if (rc == 0 && (d->busy || d->waits))
+		rc = door_busy(d);
 	if (rc == 0) {
 		d->client = *ctl;
 		d->waits = true;
@@ -79,7 +79,7 @@ static void door_welcome(struct perf_door *d, struct perf_ctl *ctl)
 	}
 	pthread_mutex_unlock(&d->lock);
 	if (rc < 0) {
-		(void)perf_ctl_error(ctl, rc);
+		(void)perf_ctl_end(ctl, rc);
 		perf_ctl_close(ctl);
 	}
 }
@@ -88,14 +88,11 @@ static void door_welcome(struct perf_door *d, struct perf_ctl *ctl)
 static void door_take(struct perf_door *d, const struct spw_oob_guest *guest)
 {
 	struct perf_ctl ctl;
+	int rc = perf_ctl_take(&ctl, guest->ch.fd, NULL);
 
-	if (perf_ctl_take(&ctl, guest->ch.fd, NULL)) {
-		spw_warn("%s", spw_err_text());
-		return;
-	}
 	ctl.ch = guest->ch;
 	ctl.stop = d->stop;
-	door_welcome(d, &ctl);
+	door_welcome(d, &ctl, rc);
 }
 
 /* Nobody else would learn why a client was not admitted. */

@@ -123,6 +123,34 @@ def test_told_to_leave():
             start = time.monotonic()
             equal(process.wait(30), 143, "status")
             check(time.monotonic() - start < 5, f"{time.monotonic() - start:.1f} s after {words}")
+            if words:
+                check("a signal ended spinwire-perf there" in last_word(client), f"after {words}")
+
+
+def last_word(client):
+    """What a server says before it closes."""
+    while True:
+        said = client.hear()
+        if "error" in said:
+            equal(client.link.recv(1), b"", "the end")
+            return said["error"]
+
+
+def test_why_it_ends():
+    """A client learns why its session ended: of facts that are none, and with the row that the end of the server cut
+    off, in its report and by its status."""
+    with server(under=card()) as (host, process), spwlab.scratch() as folder:
+        client = dial(host)
+        client.say({"hello": "0"})
+        client.say({"facts": {"memory_max": 1}})
+        check("cores" in last_word(client), "which fact is missing")
+        log = os.path.join(folder, "log")
+        with open(log, "wb") as out:
+            job = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--time", "2s", "--full"], stdout=out, stderr=out)
+        spwlab.wait_for(lambda: " 2 B " in spwlab.read(log) or job.poll() is not None, 60, "the first row")
+        process.send_signal(signal.SIGTERM)
+        equal(job.wait(LIMIT_S), 4, spwlab.read(log))
+        check("127.0.0.1: a signal ended spinwire-perf there: start it again" in spwlab.read(log), spwlab.read(log))
 
 
 def cpu_s(process):
