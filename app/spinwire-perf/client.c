@@ -20,6 +20,7 @@
 #include "app_life.h"
 #include "app_program.h"
 #include "base/spw_err.h"
+#include "result/busy.h"
 #include "result/table.h"
 
 /* Rails over which no connection came up: the rows that want the same ones fail at once. */
@@ -240,8 +241,11 @@ int perf_client(const struct perf_args *args, const struct spw_oob_secret *secre
 		perf_plan(args, s, plan);
 		if (!quiet)
 			perf_table_head(s);
+		perf_busy_begin(s, quiet);
 		measure_all(s, plan, &rows, tables);
 		status = client_outputs_write(args, s, &rows, status_of(s, &rows), &page);
+		if (!quiet)
+			perf_busy_rows(s);
 		if (tables)
 			perf_table_end(s, &rows, page);
 		else if (!quiet)

@@ -12,7 +12,8 @@
  *   measure/    case_xfer: lane, pump, echo, queue, bytes, gpu, open_loop; case_egress: datagram;
  *               case_tcp: open_loop; pair: which rails face each other
  *   result/     judge, limit, reference, phy: what the figures mean; facts: what both machines
- *               are; table, brief, report: text, JSON, CSV, HTML
+ *               are; table, brief, report: text, JSON, CSV, HTML;
+ *               busy: what makes them worse
  */
 #ifndef PERF_H
 #define PERF_H

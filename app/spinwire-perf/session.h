@@ -10,6 +10,7 @@
 #include "control/control.h"
 #include "measure/lane.h"
 #include "measure/pair.h"
+#include "plat/spw_who.h"
 #include "time/spw_time.h"
 
 struct perf_session {
@@ -25,6 +26,12 @@ struct perf_session {
 		uint16_t port;     /* server: where rank 0 listens */
 	} nccl;
 	struct spw_tsc tsc;
+	/* client: this thread, and when its rows began (busy.c) */
+	struct {
+		struct spw_who who;
+		uint64_t begin_ns, waited_ns;
+		bool said; /* that the machines are busy */
+	} busy;
 	uint64_t serial;    /* of the case */
 	uint16_t data_port; /* server: where TCP rows listen; 0: any */
 };

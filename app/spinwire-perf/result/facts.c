@@ -26,6 +26,7 @@
 #include "base/spw_text.h"
 #include "control/fields.h"
 #include "measure/gpu.h"
+#include "result/busy.h"
 
 /* A message needs two buffers at each end, and both ends may be one machine: half of what is
  * available is never touched, because with unified memory the GPU lives there too. */
@@ -168,8 +169,8 @@ static void bonds_read(struct perf_end *end)
 /* Only what bears on a network's figures. */
 static void findings_take(struct perf_end *end, const struct spw_plat *plat)
 {
-	static const char *const about[] = {"nic-",   "port-", "gid-", "pcie", "mtu",  "memlock",
-					    "uverbs", "iommu", "aer",  "cma",  "quota"};
+	static const char *const about[] = {"nic-",   "port-", "gid-", "pcie", "mtu",   "memlock",
+					    "uverbs", "iommu", "aer",  "cma",  "quota", "governor"};
 
 	for (uint32_t i = 0; i < plat->finding_cnt; i++) {
 		const struct spw_plat_finding *from = &plat->finding[i];
@@ -217,6 +218,7 @@ int perf_facts_read(struct perf_end *end_out)
 	perf_facts_take(plat, end_out);
 	end_out->memory_max = memory_available(plat) / MEMORY_SHARE;
 	spw_plat_free(plat);
+	end_out->busy_percent = perf_busy_read();
 	gethostname(end_out->host, sizeof(end_out->host) - 1);
 	facts_copy(end_out->no_gpu, sizeof(end_out->no_gpu), perf_gpu_missing());
 	/* Set by with-softhca for everything that runs over its devices. */
@@ -286,6 +288,7 @@ static const struct perf_field end_field[] = {
 	PERF_FIELD_TEXT("no_gpu", struct perf_end, no_gpu),
 	PERF_FIELD_BOOL("software", struct perf_end, software),
 	PERF_FIELD_NUMBER("cores", struct perf_end, cores, INT32_MAX),
+	PERF_FIELD_NUMBER("busy_percent", struct perf_end, busy_percent, INT32_MAX),
 	PERF_FIELD_NUMBER("memory_max", struct perf_end, memory_max, INT64_MAX),
 	PERF_FIELD_LIST("nics", struct perf_end, nic, nic_field),
 	PERF_FIELD_LIST("other_rdma", struct perf_end, other, other_field),

@@ -46,7 +46,8 @@ struct perf_end {
 	char no_gpu[320]; /* why kernels cannot run there; "" they can */
 	bool software;    /* its RDMA devices are software ConnectX */
 	uint32_t cores;
-	uint64_t memory_max; /* longest message for which it will allocate */
+	uint32_t busy_percent; /* of one core, that others took just before (busy.c) */
+	uint64_t memory_max;   /* longest message for which it will allocate */
 	struct perf_nic nic[PERF_NIC_MAX];
 	uint32_t nic_cnt;
 	struct spw_plat_rdma other[SPW_PLAT_RDMA_MAX]; /* RDMA devices that are no NIC */

@@ -146,7 +146,8 @@ def test_why_it_ends():
         check("cores" in last_word(client), "which fact is missing")
         log = os.path.join(folder, "log")
         with open(log, "wb") as out:
-            job = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--time", "2s", "--full"], stdout=out, stderr=out)
+            job = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--time", "2s", "--full"], stdout=out,
+                               stderr=out)
         spwlab.wait_for(lambda: " 2 B " in spwlab.read(log) or job.poll() is not None, 60, "the first row")
         process.send_signal(signal.SIGTERM)
         equal(job.wait(LIMIT_S), 4, spwlab.read(log))

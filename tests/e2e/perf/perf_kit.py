@@ -126,7 +126,7 @@ def need_netns():
 class Channel:
     """One end of a channel (oob/spw_oob_channel.h) of spinwire-perf's protocol, byte by byte: a client, or a server of
     one connection. secret: bytes; b"" for none."""
-    MAGIC, VERSION = b"SPWF", 4
+    MAGIC, VERSION = b"SPWF", 5
 
     def __init__(self, link, secret=b"", client=True, version=VERSION):
         self.link, self.secret, self.client, self.sent = link, secret, client, 0

@@ -221,5 +221,18 @@ def test_tcp_firewalled():
     check(re.search(r"write, rail 1\n.*\n +64 B +[0-9.]+", done.stdout), done.stdout)
 
 
+def test_busy():
+    """Too few cores for the threads that poll are named before the first figure, and in the report."""
+    spwtest.need_card()
+    one = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "j")
+        done = perf("--rows", "tcp", "--time", "40ms", "--sizes", "64", "--json", path, under=one)
+        got = documents.load(path)
+    found = re.search(r"^busy   \S+: 4 threads poll on 1 core\b.*; the figures suffer\n", done.stdout, re.M)
+    check(found and found.end() <= done.stdout.index("\nbandwidth ") + 1, done.stdout)
+    equal([got[end]["cores"] for end in ("here", "there")], [1, 1], "cores")
+
+
 if __name__ == "__main__":
     spwtest.main(spwtest.tests_of(globals()))
