@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "app_port.h"
 #include "app_json.h"
@@ -42,6 +43,33 @@ static json_t *one_json(const struct spw_port *port, const struct spw_port_stat 
 	return out;
 }
 
+static void mac_text(const uint8_t mac[6], char out[18])
+{
+	snprintf(out, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+		 mac[5]);
+}
+
+/* Those of a port that is known by its GID or its peer have no MAC. */
+void app_port_link_text(struct spw_port *port, char out[APP_PORT_LINK_BYTES])
+{
+	static const uint8_t none[6];
+	struct spw_port_stat stat;
+	char mac[18];
+	int used = 0;
+
+	out[0] = '\0';
+	spw_port_stat(port, &stat);
+	mac_text(port->caps.mac, mac);
+	if (memcmp(port->caps.mac, none, sizeof(none)))
+		used = snprintf(out, APP_PORT_LINK_BYTES, ", MAC %s", mac);
+	if (stat.link_bps)
+		used += snprintf(out + used, APP_PORT_LINK_BYTES - (size_t)used, ", %.5g Gbit/s",
+				 (double)stat.link_bps * 1e-9);
+	if (port->caps.mtu)
+		snprintf(out + used, APP_PORT_LINK_BYTES - (size_t)used, ", MTU %u",
+			 port->caps.mtu);
+}
+
 /* As many as a quiet cable carries of its own accord (LLDP, ARP). */
 #define STRAYS_MIN 64u
 
@@ -49,16 +77,15 @@ void app_port_strays_print(const char *indent, const struct spw_port *port,
 			   const struct spw_port_stat *stat)
 {
 	const uint64_t known = stat->wire_frames + stat->port_discards;
-	const uint8_t *mac = port->caps.mac;
+	char mac[18];
 
 	if (!stat->phy_known || port->caps.messages || stat->phy_rx_packets < known + STRAYS_MIN)
 		return;
+	mac_text(port->caps.mac, mac);
 	printf("%s%" PRIu64
 	       " packets came to the physical port and to no queue of this port: not to "
-	       "this MAC (%02x:%02x:%02x:%02x:%02x:%02x), to another function or the kernel, or no "
-	       "flow rule matched\n",
-	       indent, stat->phy_rx_packets - known, mac[0], mac[1], mac[2], mac[3], mac[4],
-	       mac[5]);
+	       "this MAC (%s), to another function or the kernel, or no flow rule matched\n",
+	       indent, stat->phy_rx_packets - known, mac);
 }
 
 /* What a rail counts beside a port's own counters. */

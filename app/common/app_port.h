@@ -18,6 +18,12 @@
  */
 json_t *app_port_json(struct spw_port *port, const struct spw_port_stat *stat);
 
+/* Purpose: what a peer must know of a port whose link came up: ", MAC 02:53:57:00:00:01, 100
+ *   Gbit/s, MTU 9000", as far as it is known. Thread: main, while the port is open.
+ */
+#define APP_PORT_LINK_BYTES 80u
+void app_port_link_text(struct spw_port *port, char out[APP_PORT_LINK_BYTES]);
+
 /* Purpose: prints one line if the physical port received frames that no queue of this port got,
  * with the address that a frame must have. Shape: indent goes before it. Thread: main.
  */

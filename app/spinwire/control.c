@@ -27,6 +27,7 @@
 
 #include "app.h"
 #include "app_life.h"
+#include "app_port.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
@@ -96,9 +97,13 @@ static void control_log_events(struct app *app)
 
 	while (spw_topo_event(&app->topo, &lane, &event)) {
 		bool gone = event.kind == SPW_PORT_EVENT_DEVICE_GONE;
+		char link[APP_PORT_LINK_BYTES] = "";
 
+		if (event.kind == SPW_PORT_EVENT_LINK_UP)
+			app_port_link_text(lane->port, link);
 		spw_log_limited(gone ? &(struct spw_log_limit){0} : &others, SPW_LOG_INFO,
-				"port %s queue %u: %s", lane->port->name, event.queue, event.text);
+				"port %s queue %u: %s%s", lane->port->name, event.queue, event.text,
+				link);
 		app->fault |= gone;
 		if (gone || event.kind == SPW_PORT_EVENT_QUEUE_ERROR)
 			app_record_fault(app);

@@ -150,8 +150,24 @@ uint32_t rdma_eth_mtu_sent(const struct rdma_dev *dev, uint32_t slot_mtu)
 	return has ? SPW_MIN(has, slot_mtu) : slot_mtu;
 }
 
+/* Of a port whose interface is not here (software, another namespace): the default GID holds its
+ * address as an EUI-64 (Linux, ib_core/cache.c, make_default_gid; RFC 4291, appendix A). */
+static void rdma_mac_of_gid(const struct rdma_dev *dev, uint8_t mac_out[6])
+{
+	union ibv_gid gid;
+	const uint8_t *raw = gid.raw;
+
+	if (ibv_query_gid(dev->ctx, dev->port_num, 0, &gid) || raw[0] != 0xfe || raw[1] != 0x80 ||
+	    raw[11] != 0xff || raw[12] != 0xfe)
+		return;
+	memcpy(mac_out, raw + 8, 3);
+	memcpy(mac_out + 3, raw + 13, 3);
+	mac_out[0] ^= 2;
+}
+
 void rdma_eth_mac(const struct rdma_dev *dev, uint8_t mac_out[6])
 {
+	static const uint8_t none[6];
 	char netdev[IF_NAMESIZE], line[32];
 	uint8_t *m = mac_out;
 
@@ -160,6 +176,8 @@ void rdma_eth_mac(const struct rdma_dev *dev, uint8_t mac_out[6])
 	    sscanf(line, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", &m[0], &m[1], &m[2], &m[3], &m[4],
 		   &m[5]) != 6)
 		memset(mac_out, 0, 6);
+	if (!memcmp(mac_out, none, sizeof(none)))
+		rdma_mac_of_gid(dev, mac_out);
 }
 
 int rdma_eth_check_use(const struct rdma_dev *dev, const struct rdma_flow_conf *flow)

@@ -290,6 +290,7 @@ def test_shared_port():
         astray = (f"{gen['sent']} packets came to the physical port and to no queue of this port: "
                   f"not to this MAC ({own})")
         equal(astray in sink, not reached, sink)
+        check(re.search(rf"rocep1s0f0: link is up, MAC {own}, \d+ Gbit/s, MTU \d+$", sink, re.M), sink)
         equal("is 02:00:00:00:00:02, where the frames went, the other end's MAC (--dst-mac)" in out, not reached, out)
 
 
