@@ -156,7 +156,10 @@ SPW_NOINLINE enum spw_obj_fate obj_claim_hit(struct spw_obj *obj, const struct s
 	obj->heard_tsc = obj->turn.now_tsc;
 	if (!f)
 		return window_count(obj, fate);
-	obj->cur = f;
+	if (spw_likely(obj->turn.room))
+		obj->cur = f;
+	else if (hit->piece_cnt && f->buffer != OBJ_NO_BUFFER)
+		obj_shed_drop(obj, f);
 	if (f->buffer == OBJ_NO_BUFFER) {
 		f->receipt.packets_shed++;
 		return window_count(obj, SPW_OBJ_FATE_shed);

@@ -13,12 +13,11 @@
 	(1u << 21) /* on the wire, for one fill move: several workers share a long gap \
 		    */
 
-/* A complete object ended by its bytes, whoever closed it. Where bytes are missing and frames were
- * dropped inside, those come first: a user can do something about them. */
+/* A complete object ended by its bytes, whoever closed it. */
 static enum spw_obj_cause close_cause(const struct obj_fill *f, enum spw_obj_cause cause)
 {
 	if (f->left)
-		return f->spilled ? SPW_OBJ_CAUSE_lost_place : cause;
+		return cause;
 	return f->sized ? SPW_OBJ_CAUSE_end : SPW_OBJ_CAUSE_all;
 }
 
@@ -36,8 +35,10 @@ void obj_close_fill(struct spw_obj *obj, struct obj_fill *f, enum spw_obj_cause 
 	f->state = OBJ_CLOSED;
 	f->receipt.state = f->left ? SPW_OBJ_STATE_partial : SPW_OBJ_STATE_complete;
 	f->receipt.cause = close_cause(f, cause);
-	if (!f->left)
+	if (!f->left) {
 		f->fill_at = f->fill_to = f->size;
+		obj->frames = f->packets;
+	}
 	f->unfilled = f->left || obj->written[f->buffer] > f->size;
 	if (!f->unfilled)
 		obj->written[f->buffer] = f->size;

@@ -108,12 +108,26 @@ static bool publish_is_ready(const struct obj_fill *f, uint64_t retired_seq)
 	return f->state == OBJ_CLOSED && !f->unfilled && f->free_seq <= retired_seq;
 }
 
+/* What was in such a buffer is nobody's: of generation 0, so that no release is reported. */
+static void publish_leave(struct spw_obj *obj, uint64_t retired_seq)
+{
+	for (; obj->leaving_first != obj->leaving_end; obj->leaving_first++) {
+		const struct obj_leaving *l = &obj->leaving[obj->leaving_first & obj->queue_mask];
+
+		if (l->free_seq > retired_seq)
+			return;
+		spw_thr_store_rlx(&obj->page->buffer[l->buffer].state,
+				  spw_obj_state_word(0, SPW_OBJ_FREE));
+	}
+}
+
 /* An object that is not ready yet holds up those with higher keys, open ones too. One that is shed
  * holds up nothing. */
 void spw_obj_retired(struct spw_obj *obj, uint64_t retired_seq, uint64_t now_tsc)
 {
 	struct obj_row *line = &obj->line;
 
+	publish_leave(obj, retired_seq);
 	for (; line->first != line->end; line->first++) {
 		struct obj_fill *f = *window_row(line, line->first);
 
@@ -150,6 +164,9 @@ static void publish_wait_on(struct obj_row *row, uint64_t seq, uint64_t last_seq
 
 void spw_obj_cut(struct spw_obj *obj, uint64_t seq, uint64_t last_seq)
 {
+	for (uint32_t i = obj->leaving_first; i != obj->leaving_end; i++)
+		if (obj->leaving[i & obj->queue_mask].free_seq == seq + 1)
+			obj->leaving[i & obj->queue_mask].free_seq = last_seq + 1;
 	publish_wait_on(&obj->line, seq, last_seq);
 	publish_wait_on(&obj->window, seq, last_seq);
 }

@@ -3,13 +3,16 @@
  *
  * The begin of an object: a buffer for it, or none. Overload sheds whole objects here and nowhere
  * else: while consumers hold all buffers, or while the executor is behind. A stream of priority 0
- * begins no object while more than half of the executor's ring is in flight, one of priority 1 no
- * object above three quarters, and so on, so that what has begun can be finished.
+ * begins no object while more than half of the executor's room is taken, one of priority 1 no
+ * object above three quarters, and so on; and what has begun has to fit in with it to its end.
  *
  *   the executor is behind ──────────────────────> shed, cause executor
  *   a buffer is FREE ────────────────────────────> that one
  *   policy newest, and one is READY, unread ─────> that one; its object is taken back
  *   else ────────────────────────────────────────> shed, cause no_buffer
+ *   later a frame of it finds no room ───────────> shed, cause lost_place
+ *
+ *   room   |  busy: waits, or is executed  |  open objects' other frames  |  this one's  | ... |
  */
 #include <string.h>
 
@@ -48,13 +51,38 @@ static uint32_t shed_take_back(struct spw_obj *obj)
 	return OBJ_NO_BUFFER;
 }
 
+/* Frames that objects with a buffer still wait for, if they are like the last complete one. */
+static uint64_t shed_open_frames(const struct spw_obj *obj)
+{
+	uint64_t frames = 0;
+
+	for (uint32_t i = obj->window.first; i != obj->window.end; i++) {
+		const struct obj_fill *f = *window_row(&obj->window, i);
+
+		if (f->state == OBJ_OPEN && f->buffer != OBJ_NO_BUFFER && f->packets < obj->frames)
+			frames += obj->frames - f->packets;
+	}
+	return frames;
+}
+
+/* An executor with little to do keeps up with the wire: then objects may be larger than its room.
+ */
+static bool shed_executor_takes(const struct spw_obj *obj)
+{
+	const uint64_t busy = obj->turn.busy, room = obj->turn.room;
+
+	if (room == 0 || busy * 256 > room * obj->busy_max)
+		return false;
+	return busy <= room / 8 || busy + shed_open_frames(obj) + obj->frames <= room;
+}
+
 /* The executor's backlog comes first: a buffer that nobody fills helps nobody. */
 static uint32_t shed_find_buffer(struct spw_obj *obj, enum spw_obj_cause *cause_out)
 {
 	uint32_t b;
 
 	*cause_out = SPW_OBJ_CAUSE_executor;
-	if (obj->turn.busy > obj->busy_max)
+	if (!shed_executor_takes(obj))
 		return OBJ_NO_BUFFER;
 	*cause_out = SPW_OBJ_CAUSE_no_buffer;
 	b = shed_find_free(obj);
@@ -95,4 +123,17 @@ struct obj_fill *obj_shed_begin(struct spw_obj *obj, uint64_t id, uint64_t key)
 		shed_use_buffer(obj, f);
 	obj->due_tsc = SPW_MIN(obj->due_tsc, f->due_tsc);
 	return f;
+}
+
+/* It goes on like one that got no buffer. What is of it in the executor is still moved. Such
+ * objects have more frames than was believed. */
+void obj_shed_drop(struct spw_obj *obj, struct obj_fill *f)
+{
+	obj->leaving[obj->leaving_end++ & obj->queue_mask] =
+		(struct obj_leaving){f->free_seq, f->buffer};
+	obj->written[f->buffer] = SPW_MAX(obj->written[f->buffer], f->size);
+	obj->frames = SPW_MAX(obj->frames, f->packets + 1);
+	f->buffer = OBJ_NO_BUFFER;
+	f->whole_cnt = 0;
+	f->receipt.cause = SPW_OBJ_CAUSE_lost_place;
 }

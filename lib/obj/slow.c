@@ -37,7 +37,7 @@ static enum spw_obj_slow slow_rest(const struct spw_obj_facts *facts, enum spw_o
 	case SPW_OBJ_PART_arrive:
 		return facts->came_known ? SPW_OBJ_SLOW_sender : SPW_OBJ_SLOW_unexplained;
 	case SPW_OBJ_PART_missing:
-		return facts->dropped ? SPW_OBJ_SLOW_batch_ahead : SPW_OBJ_SLOW_missing;
+		return SPW_OBJ_SLOW_missing;
 	case SPW_OBJ_PART_port:
 		return SPW_OBJ_SLOW_port;
 	case SPW_OBJ_PART_unseen:

@@ -16,7 +16,8 @@
  *   FREE ─first frame─> open ─close─> closing ─retired─> READY ─take─> TAKEN ─release─> FREE
  *                        │  bitmap of granules: a granule is claimed before it is moved, the first
  *                        │  claim wins, later ones are duplicates
- *                        └ shed: no buffer, one receipt, no work for the executor
+ *                        ├ shed: no buffer, one receipt, no work for the executor
+ *                        └ shed: a frame of it finds no room in the executor; nobody gets a part
  *
  * Keys. A key of key_bits is unwrapped to 64 bits beside the highest one seen: half its range is
  * ahead, half behind. The window holds the open_max highest keys, open or closed; what is behind
@@ -84,7 +85,8 @@ struct spw_obj_conf {
 struct spw_obj_turn {
 	uint64_t now_tsc;    /* monotonic */
 	uint64_t seq;        /* of the batch that will carry the moves */
-	uint32_t busy;       /* 256ths of the executor's ring that are in flight, 0 .. 256 */
+	uint32_t busy;       /* frames that the executor has, or that wait for it */
+	uint32_t room;       /* as many there can be; 0: it takes no frame of this batch */
 	uint32_t nic_unc_ns; /* uncertainty of the frames' NIC stamps */
 	/* The last poll, before the one that brought the frames, that left the port empty: they
 	 * came later. 0: not known. */
@@ -151,12 +153,6 @@ void spw_obj_turn(struct spw_obj *obj, const struct spw_obj_turn *turn);
  * of it, and looks at each buffer if none is free. */
 struct spw_obj_placed spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t head,
 				    uint32_t len, uint64_t nic_ns, struct spw_move *move_out);
-
-/* Purpose: frames that may be of this stream were dropped before anybody looked at them (the
- *          executor's ring was full): objects that were open then and end with bytes missing get
- *          the cause lost_place.
- * Thread:  owner. */
-void spw_obj_spilled(struct spw_obj *obj);
 
 /* Purpose: the push cut batch seq into several, up to last_seq (spw_gring_push): objects with a
  *          move in it wait for all of them.

@@ -69,16 +69,16 @@ enum spw_obj_buffer_state {
 enum spw_obj_state { SPW_ENUM(SPW_OBJ_STATE) };
 
 /* Why it was closed or shed. name, meaning */
-#define SPW_OBJ_CAUSE_LIST(X, P)                                                           \
-	X(P, all, "all bytes came")                                                        \
-	X(P, end, "its end came, by mark or by size")                                      \
-	X(P, deadline, "its time was over")                                                \
-	X(P, newer, "newer objects needed its place among those being filled")             \
-	X(P, no_buffer, "consumers had released no buffer when its first frame came")      \
-	X(P, executor, "the executor's ring was too full to begin it")                     \
-	X(P, lost_place, "a frame of it was dropped inside: the executor's ring was full") \
-	X(P, taken_back, "unread, and taken back for a newer one")                         \
-	X(P, restart, "the sender began again")                                            \
+#define SPW_OBJ_CAUSE_LIST(X, P)                                                      \
+	X(P, all, "all bytes came")                                                   \
+	X(P, end, "its end came, by mark or by size")                                 \
+	X(P, deadline, "its time was over")                                           \
+	X(P, newer, "newer objects needed its place among those being filled")        \
+	X(P, no_buffer, "consumers had released no buffer when its first frame came") \
+	X(P, executor, "the executor was too far behind to begin it")                 \
+	X(P, lost_place, "the executor had no room for a frame of it: all were shed") \
+	X(P, taken_back, "unread, and taken back for a newer one")                    \
+	X(P, restart, "the sender began again")                                       \
 	X(P, stop, "the run ended")
 
 enum spw_obj_cause { SPW_ENUM(SPW_OBJ_CAUSE) };

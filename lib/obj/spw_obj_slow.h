@@ -9,18 +9,19 @@
  *     ├─ arrive ──┼─ port ───┼─ missing ┼─ unseen ─┼─ order ──┼─ push ───┼─ wait ──┼─ move ┼─ reap
  * ┤
  *
- *   part      until                                      is divided in this order
- *   --------  -----------------------------------------
- * -------------------------------------------- arrive    its last frame came: its NIC stamp, or
- * rest: sender. Without a proof of arrival the last poll that found the port empty    gaps, then
- * unexplained before that frame port      that frame was placed                      gaps,
- * port_unknown, rest: port missing   the last poll before the close that found  rest: missing;
- * batch_ahead if frames were the port empty                             dropped inside unseen    it
- * was closed                              gaps, rest: unexplained order     those before it were
- * closed                gaps, rest: order push      the last batch for it was pushed gaps, rest:
- * batch_ahead if that had only fill moves, which wait for room alone wait      the executor began
- * that batch              batches ahead, gaps, rest: exec_late move      the executor ended it gaps
- * (inline), rest: mover reap      the object was published                   gaps, rest: reap_late
+ *   part     until                              is divided in this order
+ *   -------  ---------------------------------  -------------------------------------------
+ *   arrive   its last frame came: its NIC       rest: sender; without a proof of arrival
+ *            stamp, or the last empty poll      gaps, rest: unexplained
+ *   port     that frame was placed              gaps, port_unknown, rest: port
+ *   missing  the last empty poll before close   rest: missing
+ *   unseen   it was closed                      gaps, rest: unexplained
+ *   order    those before it were closed        gaps, rest: order
+ *   push     its last batch was pushed          gaps, rest: batch_ahead if that had only
+ *                                               fill moves, which wait for room alone
+ *   wait     the executor began that batch      batches ahead, gaps, rest: exec_late
+ *   move     the executor ended it              gaps (inline), rest: mover
+ *   reap     the object was published           gaps, rest: reap_late
  *
  * The facts are gathered by pipe/pipe_obj_slow.c; docs/140-packet-to-tensor.md has the causes in
  * words. These know them by name, too: share/schema/common.json, CAUSES and PARTS in
@@ -77,7 +78,6 @@ struct spw_obj_facts {
 	uint64_t port_unknown;
 	bool came_known;  /* edge[port] has a proof */
 	bool batch_known; /* push to move have stamps */
-	bool dropped;     /* frames were dropped inside: the ring was full */
 	bool filled;      /* the last batch had fill moves only */
 };
 

@@ -141,9 +141,10 @@ static bool window_alloc(struct spw_obj *obj)
 	obj->written = calloc(obj->buffer_cnt, sizeof(*obj->written));
 	obj->claimed = calloc(obj->buffer_cnt, obj->claimed_words * sizeof(*obj->claimed));
 	obj->queue_own = calloc(obj->queue_mask + 1, sizeof(*obj->queue_own));
+	obj->leaving = calloc(obj->queue_mask + 1, sizeof(*obj->leaving));
 	if (!window_row_alloc(&obj->window, obj->open_max) ||
 	    !window_row_alloc(&obj->line, obj->buffer_cnt) || !obj->fill || !obj->free ||
-	    !obj->written || !obj->claimed || !obj->queue_own)
+	    !obj->written || !obj->claimed || !obj->queue_own || !obj->leaving)
 		return false;
 	for (uint32_t i = 0; i < fill_cnt; i++)
 		obj->free[obj->free_cnt++] = &obj->fill[i];
@@ -161,6 +162,7 @@ static void window_free(struct spw_obj *obj)
 	free(obj->written);
 	free(obj->claimed);
 	free(obj->queue_own);
+	free(obj->leaving);
 	free(obj);
 }
 
@@ -211,9 +213,12 @@ void spw_obj_close(struct spw_obj *obj)
 
 /* ---- the data path ---- */
 
+/* Without room no frame is a common one: claim.c looks at each. */
 void spw_obj_turn(struct spw_obj *obj, const struct spw_obj_turn *turn)
 {
 	obj->turn = *turn;
+	if (spw_unlikely(turn->room == 0))
+		obj->cur = &obj->none;
 }
 
 /* Whether it brings one granule of the object of the frame before, and says nothing else. */
@@ -249,13 +254,6 @@ enum spw_obj_fate obj_window_hit(struct spw_obj *obj, const struct spw_obj_hit *
 	if (spw_unlikely(f->left == 0))
 		obj_close_fill(obj, f, SPW_OBJ_CAUSE_all);
 	return window_count(obj, SPW_OBJ_FATE_placed);
-}
-
-/* Objects that have ended in the window are marked, too; nobody looks at that. */
-void spw_obj_spilled(struct spw_obj *obj)
-{
-	for (uint32_t i = obj->window.first; i != obj->window.end; i++)
-		(*window_row(&obj->window, i))->spilled = true;
 }
 
 void spw_obj_beat(struct spw_obj *obj)

@@ -51,10 +51,14 @@ struct obj_fill {
 	uint32_t buffer;           /* OBJ_NO_BUFFER: shed */
 	enum obj_fill_state state;
 	bool sized;    /* a frame has given the size */
-	bool spilled;  /* frames were dropped inside while it was open */
 	bool unfilled; /* closed, and wants fill moves */
 	struct spw_obj_receipt receipt;
 	struct spw_obj_way way;
+};
+
+struct obj_leaving {
+	uint64_t free_seq; /* as obj_fill's */
+	uint32_t buffer;
 };
 
 /* Fills in the order of their keys: fill[first .. end - 1], by index & mask. */
@@ -98,15 +102,20 @@ struct spw_obj {
 	/* buffers */
 	struct spw_obj_page *page;
 	uint32_t *queue, queue_mask;
-	uint32_t *queue_own;              /* the same, out of the consumers' reach */
-	uint32_t buffer_cnt, buffer_at;   /* where the search for a free one goes on */
-	uint64_t head;                    /* objects published */
-	uint64_t closed_tsc;              /* the latest close of one that was published */
-	uint64_t unread;                  /* those published before this one are not READY */
-	uint64_t *written;                /* [buffer]: bytes on the wire beyond which all is fill */
+	uint32_t *queue_own;            /* the same, out of the consumers' reach */
+	uint32_t buffer_cnt, buffer_at; /* where the search for a free one goes on */
+	uint64_t head;                  /* objects published */
+	uint64_t closed_tsc;            /* the latest close of one that was published */
+	uint64_t unread;                /* those published before this one are not READY */
+	uint64_t *written;              /* [buffer]: bytes on the wire beyond which all is fill */
+	/* [queue_mask + 1]: buffers of objects that were shed while moves into them were under way
+	 */
+	struct obj_leaving *leaving;
+	uint32_t leaving_first, leaving_end;
 	uint64_t *claimed, claimed_words; /* of one buffer */
 	uint32_t region;
-	uint32_t busy_max; /* 256ths of the executor's ring: above it no object begins */
+	uint32_t busy_max; /* 256ths of the executor's room: above it no object begins */
+	uint64_t frames;   /* of the last object that was complete */
 	uint64_t region_offset, stride;
 
 	spw_obj_receipt_fn *receipt;
@@ -163,6 +172,9 @@ struct obj_fill *obj_key_find(struct spw_obj *obj, uint64_t key, enum spw_obj_fa
 
 /* shed.c: a new object, with a buffer or shed. */
 struct obj_fill *obj_shed_begin(struct spw_obj *obj, uint64_t id, uint64_t key);
+
+/* shed.c: sheds an open object of which a frame finds no room. */
+void obj_shed_drop(struct spw_obj *obj, struct obj_fill *f);
 
 /* close.c: ends an open object; one that is shed has its receipt then. cause: if bytes are
  * missing. */

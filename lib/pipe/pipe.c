@@ -67,6 +67,10 @@ SPW_INLINE void pipe_note_poll(const unsigned int flags, struct spw_pipe *pipe,
 	if (!(flags & SPW_REC_ON))
 		return;
 	spw_rec_polled(flags, &pipe->rec, full, &poll);
+	if (flags & SPW_PIPE_OBJECTS)
+		pipe->obj.empty_tsc = poll.empty;
+	if ((flags & SPW_PIPE_OBJECTS) && pipe->obj.waiting)
+		return;
 	if ((flags & SPW_PIPE_NIC_STAMPS) && batch->desc[0].flags & SPW_DESC_NIC_STAMP)
 		poll.since = spw_rec_nic_since(&pipe->rec, batch->desc[0].nic_stamp, poll.polled);
 	batch->polled_tsc = poll.polled;
@@ -77,16 +81,19 @@ SPW_INLINE void pipe_note_poll(const unsigned int flags, struct spw_pipe *pipe,
 }
 
 /* Borrows up to a burst of frames from the port; their descriptors are written straight into the
- * record. Returns the number of frames. */
+ * record, behind those of objects that wait in it. Returns the number of frames. */
 SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe,
 			      struct spw_gring_batch *batch)
 {
+	const uint16_t at = flags & SPW_PIPE_OBJECTS ? (uint16_t)pipe->obj.waiting : 0;
 	uint16_t want = (uint16_t)SPW_MIN((uint64_t)pipe->burst, pipe->frames_left);
 	uint16_t cnt;
 
+	if (flags & SPW_PIPE_OBJECTS)
+		want = (uint16_t)SPW_MIN(want, SPW_BURST_MAX - at);
 	pipe_flight_before(flags, pipe);
-	cnt = spw_port_rx_burst(pipe->queue, batch->desc, want);
-	batch->cnt = cnt;
+	cnt = spw_port_rx_burst(pipe->queue, batch->desc + at, want);
+	batch->cnt = at + cnt;
 	if (cnt == 0) {
 		spw_rec_empty(flags, &pipe->rec);
 		pipe_flight_empty(flags, pipe);
@@ -309,6 +316,17 @@ SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 	return settled;
 }
 
+/* Pushes the batch; one with objects takes its moves along. */
+SPW_INLINE void pipe_push_objects(const unsigned int flags, struct spw_pipe *pipe,
+				  struct spw_gring_batch *batch)
+{
+	if (flags & SPW_PIPE_OBJECTS)
+		pipe_obj_push(pipe, batch);
+	pipe_push(flags, pipe, batch);
+	if (flags & SPW_PIPE_OBJECTS)
+		pipe_obj_pushed(pipe, batch);
+}
+
 /* One turn of the loop. Returns the number of frames polled. */
 SPW_INLINE uint16_t pipe_turn(const unsigned int flags, struct spw_pipe *pipe)
 {
@@ -318,10 +336,8 @@ SPW_INLINE uint16_t pipe_turn(const unsigned int flags, struct spw_pipe *pipe)
 
 	if ((flags & SPW_PIPE_OBJECTS) && polled)
 		pipe_obj_place(pipe, batch);
-	if (polled)
-		pipe_push(flags, pipe, batch);
-	if ((flags & SPW_PIPE_OBJECTS) && polled)
-		pipe_obj_pushed(pipe, batch);
+	if (flags & SPW_PIPE_OBJECTS ? pipe_obj_is_due(pipe) : polled)
+		pipe_push_objects(flags, pipe, batch);
 	if (flags & SPW_PIPE_OBJECTS)
 		pipe_obj_fill(pipe);
 	settled = pipe_settle(flags, pipe);
@@ -379,6 +395,8 @@ void pipe_drain_turn(struct spw_pipe *pipe)
 	const unsigned int flags = pipe->turn_flags | (pipe->flags & SPW_PIPE_FLIGHT);
 	int settled;
 
+	if ((flags & SPW_PIPE_OBJECTS) && pipe->obj.waiting)
+		pipe_push_objects(flags, pipe, spw_gring_next(pipe->ring));
 	if (flags & SPW_PIPE_OBJECTS)
 		pipe_obj_fill(pipe);
 	settled = pipe_settle(flags, pipe);

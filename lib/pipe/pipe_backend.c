@@ -99,7 +99,7 @@ static SPW_COLD uint16_t pipe_turn_change(struct spw_pipe *pipe)
 	/* [Q2 acquire, pairs with spw_pipe_ask] */
 	const uint32_t asked = spw_thr_load_acq(&pipe->asked) >> ASKED_BACKEND_SHIFT;
 
-	if (pipe->ring->retired_seq == pipe->ring->head_seq) {
+	if (pipe->ring->retired_seq == pipe->ring->head_seq && !pipe->obj.waiting) {
 		backend_change(pipe, asked);
 		return 0;
 	}

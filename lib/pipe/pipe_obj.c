@@ -8,6 +8,13 @@
  *            decides, writes         a batch of fill moves    publishes what no move
  *            moves into the table    alone, if any are due    into is under way
  *
+ * The executor gets frames with moves only. Once half of its ring is in flight, frames wait in the
+ * next record for more of them, so that the other half holds full batches: what objects were begun
+ * for (obj/shed.c) finds room however slowly it came. If the ring is full nevertheless, frames are
+ * decided without room, and shed their objects.
+ *
+ *   ring   | in flight, any size: half | full batches of 64 ... | waiting | free ...
+ *
  * The table of moves is a ring: a batch takes a stretch that does not wrap, and frees it when it is
  * retired, in order. Without room for the most moves that a batch can have, the executor ring
  * counts as full. Fill moves of closed objects travel in a batch of descriptors without frames: no
@@ -52,14 +59,29 @@ static uint64_t obj_now(const struct spw_pipe *pipe)
 	return pipe->flags & SPW_REC_ON ? pipe->rec.last_tsc : spw_tsc_now();
 }
 
+/* Frames that wait or are in the executor. */
+static uint32_t obj_busy(const struct spw_pipe *pipe)
+{
+	return (uint32_t)pipe->ring->in_exec_frames + pipe->obj.waiting;
+}
+
+/* Objects are begun for so many frames: half of the ring's, and the port keeps half of the slots.
+ */
+static uint32_t obj_room(const struct spw_pipe *pipe)
+{
+	return SPW_MIN((pipe->ring->batch_mask / 2 + 1) * SPW_BURST_MAX,
+		       pipe->obj.pool->slot_cnt / 2);
+}
+
 /* empty_tsc: the last poll that left the port empty, before the one that brought the frames. */
-static void obj_turn(struct spw_pipe *pipe, uint64_t empty_tsc)
+static void obj_turn(struct spw_pipe *pipe, uint64_t empty_tsc, uint32_t room)
 {
 	const struct spw_gring *ring = pipe->ring;
 	const struct spw_obj_turn turn = {
 		.now_tsc = obj_now(pipe),
 		.seq = pipe->obj.seq_base + ring->head_seq,
-		.busy = (uint32_t)((ring->head_seq - ring->retired_seq) << 8 >> ring->batch_log2),
+		.busy = obj_busy(pipe),
+		.room = room,
 		.nic_unc_ns = (uint32_t)spw_tsc_to_ns(&pipe->obj.tsc, pipe->rec.nic_unc),
 		.empty_tsc = pipe->flags & SPW_REC_ON ? empty_tsc : 0,
 	};
@@ -111,6 +133,8 @@ SPW_INLINE uint32_t obj_place_one(struct spw_pipe *pipe, struct spw_desc *d, uin
 	cnt = spw_obj_frame(o->obj, spw_pool_head_addr(o->pool, d->slot) + d->offset, head, d->len,
 			    obj_nic_ns(pipe, d), move + split)
 		      .move_cnt;
+	if (cnt == 0)
+		return at;
 	if (split)
 		cnt = obj_head(o, d, move, cnt, &begin);
 	d->meta = spw_move_meta((at + begin) & o->mask, cnt);
@@ -118,38 +142,66 @@ SPW_INLINE uint32_t obj_place_one(struct spw_pipe *pipe, struct spw_desc *d, uin
 	return at + begin + cnt;
 }
 
-SPW_INLINE uint32_t obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch, uint32_t at,
-			      const bool split)
+SPW_INLINE void obj_fetch(const struct spw_pool *pool, const struct spw_desc *d)
 {
-	const struct spw_pool *pool = pipe->obj.pool;
-
-	for (uint32_t i = 0; i < SPW_MIN(batch->cnt, AHEAD); i++)
-		spw_prefetch_read(spw_pool_head_addr(pool, batch->desc[i].slot) +
-				  batch->desc[i].offset);
-	for (uint32_t i = 0; i < batch->cnt; i++) {
-		struct spw_desc *d = &batch->desc[i], *ahead = d + AHEAD;
-
-		if (i + AHEAD < batch->cnt)
-			spw_prefetch_read(spw_pool_head_addr(pool, ahead->slot) + ahead->offset);
-		at = obj_place_one(pipe, d, at, split);
-	}
-	return at;
+	spw_prefetch_read(spw_pool_head_addr(pool, d->slot) + d->offset);
 }
 
+/* Returns: how many of the frames have no moves, and their slots. The others stay, behind those
+ * that wait. */
+SPW_INLINE uint16_t obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch,
+			      const bool split, uint32_t *slot_out)
+{
+	struct spw_pipe_obj *o = &pipe->obj;
+	uint32_t kept = o->waiting;
+	uint16_t back = 0;
+
+	for (uint32_t i = kept; i < SPW_MIN(batch->cnt, kept + AHEAD); i++)
+		obj_fetch(o->pool, &batch->desc[i]);
+	for (uint32_t i = kept; i < batch->cnt; i++) {
+		struct spw_desc *d = &batch->desc[i];
+		uint32_t at;
+
+		if (i + AHEAD < batch->cnt)
+			obj_fetch(o->pool, d + AHEAD);
+		at = obj_place_one(pipe, d, o->at, split);
+		if (at == o->at) {
+			slot_out[back++] = d->slot;
+			continue;
+		}
+		if (spw_unlikely(kept != i))
+			batch->desc[kept] = *d;
+		kept++;
+		o->at = at;
+	}
+	batch->cnt = o->waiting = kept;
+	return back;
+}
+
+/* Without a quarter of the slots the port would soon lose frames of any object, uncounted. */
 void pipe_obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch)
 {
 	struct spw_pipe_obj *o = &pipe->obj;
-	uint32_t at = obj_first(o);
+	const bool full = batch == &pipe->spill || obj_busy(pipe) > o->pool->slot_cnt / 4 * 3;
+	uint32_t slot[SPW_BURST_MAX];
+	uint16_t back;
 
-	if (spw_unlikely(batch == &pipe->spill)) {
-		spw_obj_spilled(o->obj);
+	if (o->waiting == 0)
+		o->at = obj_first(o);
+	obj_turn(pipe, o->empty_tsc, spw_unlikely(full) ? 0 : obj_room(pipe));
+	back = spw_pool_is_split(o->pool) ? obj_place(pipe, batch, true, slot)
+					  : obj_place(pipe, batch, false, slot);
+	if (back == 0)
 		return;
-	}
-	obj_turn(pipe, batch->empty_tsc);
-	at = spw_pool_is_split(o->pool) ? obj_place(pipe, batch, at, true)
-					: obj_place(pipe, batch, at, false);
+	spw_port_release_burst(pipe->queue, slot, back);
+	spw_ledger_add(&pipe->ledger.unmoved_frames, back);
+}
+
+void pipe_obj_push(struct spw_pipe *pipe, struct spw_gring_batch *batch)
+{
 	batch->fill = false;
-	obj_take(o, batch, at);
+	obj_take(&pipe->obj, batch, pipe->obj.at);
+	pipe->obj.waiting = 0;
 }
 
 /* Parts of a batch that was cut free their moves together, with the last one. */
@@ -157,7 +209,7 @@ void pipe_obj_pushed(struct spw_pipe *pipe, struct spw_gring_batch *batch)
 {
 	const uint64_t last = pipe->ring->head_seq - 1;
 
-	if (batch == &pipe->spill || spw_likely(batch->seq == last))
+	if (spw_likely(batch->seq == last))
 		return;
 	for (uint64_t seq = batch->seq; seq < last; seq++)
 		spw_gring_at(pipe->ring, seq)->move_end = pipe->obj.begin;
@@ -198,9 +250,9 @@ void pipe_obj_fill(struct spw_pipe *pipe)
 	if (spw_likely(!spw_obj_pending(o->obj, obj_now(pipe))))
 		return;
 	batch = spw_gring_next(pipe->ring);
-	if (!batch || !pipe_obj_has_room(pipe))
+	if (!batch || o->waiting || !pipe_obj_has_room(pipe))
 		return;
-	obj_turn(pipe, pipe->rec.empty_tsc);
+	obj_turn(pipe, pipe->rec.empty_tsc, obj_room(pipe));
 	moves = spw_obj_due(o->obj, &o->table[first & o->mask], BATCH_MOVES);
 	if (!moves)
 		return;
@@ -228,7 +280,8 @@ void pipe_obj_retired(struct spw_pipe *pipe, const struct spw_gring_batch *batch
 
 bool pipe_obj_is_pending(const struct spw_pipe *pipe)
 {
-	return pipe->obj.obj && spw_obj_pending(pipe->obj.obj, spw_tsc_now());
+	return pipe->obj.obj &&
+	       (pipe->obj.waiting || spw_obj_pending(pipe->obj.obj, spw_tsc_now()));
 }
 
 /* ---- receipts ---- */

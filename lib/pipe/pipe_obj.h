@@ -11,8 +11,22 @@
 /* Returns: whether the table of moves has room for any batch. */
 bool pipe_obj_has_room(const struct spw_pipe *pipe);
 
-/* Purpose: decides about the frames of a batch that was polled and is to be pushed, or spilled. */
+/* Purpose: decides about the frames of a batch behind those that wait. Those with moves wait, too;
+ *          the others are recycled, and in the spill record all are. */
 void pipe_obj_place(struct spw_pipe *pipe, struct spw_gring_batch *batch);
+
+/* Returns: whether the frames that wait are pushed now. */
+SPW_INLINE bool pipe_obj_is_due(const struct spw_pipe *pipe)
+{
+	const struct spw_gring *ring = pipe->ring;
+	const uint32_t waiting = pipe->obj.waiting;
+
+	return waiting && (waiting == SPW_BURST_MAX ||
+			   ring->head_seq - ring->retired_seq <= ring->batch_mask / 2);
+}
+
+/* Purpose: before the push of the batch: its moves are the table's next. */
+void pipe_obj_push(struct spw_pipe *pipe, struct spw_gring_batch *batch);
 
 /* Purpose: after the push of the batch: notes whether it was cut. */
 void pipe_obj_pushed(struct spw_pipe *pipe, struct spw_gring_batch *batch);
@@ -40,7 +54,7 @@ bool pipe_obj_slow_wants(struct spw_pipe *pipe, const struct spw_obj_receipt *re
 void pipe_obj_slow_judge(struct spw_pipe *pipe, const struct spw_obj_way *way,
 			 struct spw_pipe_receipt *one);
 
-/* Returns: whether the stream has objects that are closed and not published. */
+/* Returns: whether the stream has objects that are closed and not published, or frames wait. */
 bool pipe_obj_is_pending(const struct spw_pipe *pipe);
 
 /* Purpose: takes over conf->objects; pipe->flags get SPW_PIPE_OBJECTS.

@@ -46,7 +46,6 @@ static void obj_slow_arrival(const struct spw_pipe *pipe, const struct spw_obj_r
 	facts->edge[SPW_OBJ_PART_missing] = way->last_tsc;
 	facts->edge[SPW_OBJ_PART_unseen] = complete ? 0 : way->empty_tsc;
 	facts->edge[SPW_OBJ_PART_order] = r->close_tsc;
-	facts->dropped = r->cause == SPW_OBJ_CAUSE_lost_place;
 }
 
 /* The batch whose retirement let the object go, its own last one unless it waited for an older
@@ -114,7 +113,7 @@ static void obj_slow_shed(struct spw_pipe_objects_slow *s, enum spw_obj_cause ca
 {
 	if (cause == SPW_OBJ_CAUSE_no_buffer || cause == SPW_OBJ_CAUSE_taken_back)
 		obj_slow_count(s, SPW_OBJ_SLOW_consumer, 0);
-	else if (cause == SPW_OBJ_CAUSE_executor)
+	else if (cause == SPW_OBJ_CAUSE_executor || cause == SPW_OBJ_CAUSE_lost_place)
 		obj_slow_count(s, SPW_OBJ_SLOW_batch_ahead, 0);
 }
 

@@ -40,6 +40,7 @@ void spw_pipe_summary(const struct spw_pipe *pipe, struct spw_pipe_summary *out)
 	to->reaped_frames = spw_thr_load_rlx(&from->reaped_frames);
 	to->consumed_frames = spw_thr_load_rlx(&from->consumed_frames);
 	to->bad_frames = spw_thr_load_rlx(&from->bad_frames);
+	to->unmoved_frames = spw_thr_load_rlx(&from->unmoved_frames);
 	to->tx_frames = spw_thr_load_rlx(&from->tx_frames);
 	for (uint32_t i = 0; i < SPW_DROP_CNT; i++)
 		to->dropped[i] = spw_thr_load_rlx(&from->dropped[i]);

@@ -190,6 +190,9 @@ struct spw_pipe_obj {
 	uint32_t mask;       /* moves of the table - 1 */
 	uint32_t head, tail; /* moves written; freed; modulo 2^32 */
 	uint32_t begin;      /* head before the latest batch */
+	uint32_t at;         /* end of the moves of frames that wait */
+	uint32_t waiting;    /* frames in the ring's next record: the executor is behind */
+	uint64_t empty_tsc;  /* of the last poll: struct spw_rec_poll */
 	uint64_t seq_base;   /* seq of spw_obj.h = that + seq of the ring in use */
 	struct spw_tsc tsc;
 	uint64_t fill_frames; /* descriptors of fill moves that were reaped; sampled by others */

@@ -9,7 +9,7 @@
  *   wire ──> port ──lent──> pipe ──polled──> executor ──executed──> pipe ──tx──> port ──> sent
  *             │ missed        │ ring_full                             │ tx_full    │ flushed
  *             │ dropped       │ stopping, exec_lost                   │ tx_down
- *             v               v                                       v consumed, bad
+ *             v               v unmoved                               v consumed, bad
  *
  * Each arrow is an edge: what the part on its left counted minus what the part on its right
  * counted. No part reads a counter of its neighbour, so an error of one of them appears as a
@@ -55,6 +55,7 @@ void spw_ledger_add_lcore(struct spw_ledger *ledger, const struct spw_ledger_lco
 	sum->reaped_frames += spw_thr_load_rlx(&lcore->reaped_frames);
 	sum->consumed_frames += spw_thr_load_rlx(&lcore->consumed_frames);
 	sum->bad_frames += spw_thr_load_rlx(&lcore->bad_frames);
+	sum->unmoved_frames += spw_thr_load_rlx(&lcore->unmoved_frames);
 	sum->tx_frames += spw_thr_load_rlx(&lcore->tx_frames);
 	for (uint32_t i = 0; i < SPW_DROP_CNT; i++)
 		sum->dropped[i] += spw_thr_load_rlx(&lcore->dropped[i]);
@@ -113,9 +114,9 @@ void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *
 		.missed = ledger->missed_frames,
 		.missed_known = ledger->missed_known,
 		.received = ledger->lent_frames + port_dropped,
-		.executed = ledger->executed_frames,
+		.executed = ledger->executed_frames + pipe->unmoved_frames,
 		.echoed = ledger->sent_frames,
-		.consumed = pipe->consumed_frames,
+		.consumed = pipe->consumed_frames + pipe->unmoved_frames,
 		.bad = bad,
 		.dropped = port_dropped + rx_dropped + tx_dropped,
 		.tx_dropped = tx_dropped,
@@ -124,14 +125,14 @@ void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *
 	edge_set(sum_out, SPW_EDGE_wire, ledger->wire_frames,
 		 ledger->missed_frames + sum_out->received);
 	edge_set(sum_out, SPW_EDGE_received, ledger->lent_frames, pipe->polled_frames);
-	edge_set(sum_out, SPW_EDGE_executed, pipe->polled_frames - rx_dropped,
-		 ledger->executed_frames);
+	edge_set(sum_out, SPW_EDGE_executed,
+		 pipe->polled_frames - rx_dropped - pipe->unmoved_frames, ledger->executed_frames);
 	edge_set(sum_out, SPW_EDGE_verdict, ledger->executed_frames,
 		 pipe->tx_frames + refused + pipe->consumed_frames + pipe->bad_frames);
 	edge_set(sum_out, SPW_EDGE_bad, pipe->bad_frames, bad);
 	edge_set(sum_out, SPW_EDGE_sent, pipe->tx_frames, ledger->sent_frames + flushed);
 	if (ledger->fate.cnt)
-		edge_set(sum_out, SPW_EDGE_placed, ledger->executed_frames,
+		edge_set(sum_out, SPW_EDGE_placed, ledger->executed_frames + pipe->unmoved_frames,
 			 reasons_sum(&ledger->fate) + ledger->plain_frames -
 				 pipe->dropped[SPW_DROP_exec_lost]);
 }

@@ -9,11 +9,12 @@
  *   wire      port: wire count                port: missed (if known) + lent + dropped by driver
  *   received  port: lent                      pipe: polled
  *   executed  pipe: polled - dropped by pipe  executor: its own frame counts
+ *             - decided by the lcore alone
  *   verdict   executor: its own frame counts  pipe: handed to TX + dropped at TX + consumed + bad
  *   bad       pipe: verdict bits              executor: its own count by reason
  *   sent      pipe: handed to TX              port: sent by the device's count, + flushed
  *   placed    executor: its own frame counts  frames of every fate (obj/spw_obj.h) + those of lanes
- *                                             without objects - lost in the executor
+ *             + decided by the lcore alone      without objects - lost in the executor
  *   pool      slots                           free after stop
  *
  * The residual is the sum of the absolute differences of all edges but the pool's, so that two
@@ -57,6 +58,9 @@ struct spw_ledger_lcore {
 	uint64_t reaped_batches, reaped_frames;
 	uint64_t consumed_frames; /* verdicts, counted at reap */
 	uint64_t bad_frames;
+	/* Of objects, with nothing to move: recycled without the executor. Printed as executed and
+	 * consumed. */
+	uint64_t unmoved_frames;
 	uint64_t tx_frames; /* taken by tx_burst */
 	uint64_t dropped[SPW_DROP_CNT];
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);

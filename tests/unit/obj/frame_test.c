@@ -51,7 +51,7 @@ static void open_stream(const char *more)
 	spw_obj_page_init(page, &desc, SPW_ALIGN_UP(desc.shape.bytes, 256ull), conf.tsc_hz);
 	conf.page = page;
 	assert_int_equal(spw_obj_open(&conf, on_receipt, NULL, &obj), 0);
-	turn = (struct spw_obj_turn){.now_tsc = 1};
+	turn = (struct spw_obj_turn){.now_tsc = 1, .room = 1};
 	spw_obj_turn(obj, &turn);
 	receipts = 0;
 }

@@ -28,6 +28,7 @@ void kit_init(struct kit *kit, uint32_t key_bits, uint64_t bytes, uint64_t granu
 	kit->desc.shape = (struct spw_obj_shape){
 		.type_code = 1, .type_bits = 8, .ndim = 1, .dim = {(int64_t)bytes}, .stride = {1}};
 	kit->turn.now_tsc = 1000;
+	kit->turn.room = 256;
 }
 
 static void kit_receipt(void *arg, const struct spw_obj_receipt *r, const struct spw_obj_way *way)

@@ -103,9 +103,6 @@ static void the_executor_is_busy_full_or_late(void **state)
 	assert_int_equal(ticks_of(&f, SPW_OBJ_SLOW_exec_late), 4);
 	f.filled = true; /* a fill batch waits for room alone */
 	assert_int_equal(ticks_of(&f, SPW_OBJ_SLOW_batch_ahead), 16);
-	f.dropped = true; /* what is missing was dropped inside */
-	assert_int_equal(ticks_of(&f, SPW_OBJ_SLOW_batch_ahead), 26);
-	assert_int_equal(ticks_of(&f, SPW_OBJ_SLOW_missing), 0);
 }
 
 /* ---- borders ---- */
@@ -157,7 +154,7 @@ static enum spw_obj_slow naive(const struct spw_obj_facts *f, int part, uint64_t
 	if (part == SPW_OBJ_PART_arrive && f->came_known)
 		return SPW_OBJ_SLOW_sender;
 	if (part == SPW_OBJ_PART_missing)
-		return f->dropped ? SPW_OBJ_SLOW_batch_ahead : SPW_OBJ_SLOW_missing;
+		return SPW_OBJ_SLOW_missing;
 	if (part == SPW_OBJ_PART_order)
 		return SPW_OBJ_SLOW_order;
 	if (part == SPW_OBJ_PART_push && f->filled)
@@ -178,7 +175,6 @@ static struct spw_obj_facts facts_random(uint64_t *random)
 				  .port_unknown = unit_random(random) % 9,
 				  .came_known = unit_random(random) % 2,
 				  .batch_known = unit_random(random) % 2,
-				  .dropped = unit_random(random) % 2,
 				  .filled = unit_random(random) % 2};
 
 	for (int p = 0; p <= SPW_OBJ_PART_CNT; p++)

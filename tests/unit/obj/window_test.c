@@ -180,19 +180,18 @@ static void newer_objects_close_older_ones(void **state)
 	kit_open_common(&kit, 32);
 	kit_granule(&kit, 1, 0);
 	kit_granule(&kit, 2, 1);
-	spw_obj_spilled(kit.obj);
 	kit_granule(&kit, 3, 2);
 	assert_int_equal(kit_granule(&kit, 1, 1), SPW_OBJ_FATE_late);
 	kit_settle(&kit);
 	assert_true(kit_consume(&kit, &r));
 	assert_int_equal(r.id, 1);
-	assert_int_equal(r.cause, SPW_OBJ_CAUSE_lost_place);
+	assert_int_equal(r.cause, SPW_OBJ_CAUSE_newer);
 	assert_int_equal(r.packets_late, 1);
 	kit_granule(&kit, 4, 0);
 	kit_granule(&kit, 5, 0);
 	kit_settle(&kit);
 	assert_true(kit_consume(&kit, &r));
-	assert_int_equal(r.cause, SPW_OBJ_CAUSE_lost_place);
+	assert_int_equal(r.cause, SPW_OBJ_CAUSE_newer);
 	assert_true(kit_consume(&kit, &r));
 	assert_int_equal(r.cause, SPW_OBJ_CAUSE_newer);
 	kit_close(&kit);
@@ -342,38 +341,6 @@ static void elements_grow_as_they_are_converted(void **state)
 	kit_close(&kit);
 }
 
-/* ---- overload ---- */
-
-static void an_executor_that_is_behind_sheds_whole_objects(void **state)
-{
-	static const uint32_t most[] = {128, 192, 224, 240};
-
-	(void)state;
-	for (uint32_t priority = 0; priority < SPW_ARRAY_CNT(most); priority++) {
-		kit_init(&kit, 32, 1000, 300);
-		kit.desc.rule.priority = priority;
-		kit_open(&kit);
-		kit.turn.busy = most[priority];
-		kit_push(&kit, 16);
-		assert_int_equal(kit_granule(&kit, 1, 0), SPW_OBJ_FATE_placed);
-		kit.turn.busy++;
-		kit_push(&kit, 16);
-		assert_int_equal(kit_granule(&kit, 1, 1), SPW_OBJ_FATE_placed);
-		assert_int_equal(kit_granule(&kit, 2, 0), SPW_OBJ_FATE_shed);
-		kit.turn.busy = 0;
-		kit_push(&kit, 16);
-		assert_int_equal(kit_granule(&kit, 2, 1), SPW_OBJ_FATE_shed);
-		kit.turn.now_tsc += kit.desc.rule.deadline_ns;
-		kit_push(&kit, 16);
-		kit_settle(&kit);
-		assert_int_equal(kit.last.cause, SPW_OBJ_CAUSE_deadline);
-		assert_int_equal(kit.receipts, 2);
-		assert_int_equal(kit.sum.packets_shed, 2);
-		assert_int_equal(kit_granule(&kit, 2, 2), SPW_OBJ_FATE_late);
-		kit_close(&kit);
-	}
-}
-
 /* ---- set-up ---- */
 
 static int open_refuses(void)
@@ -432,7 +399,6 @@ int main(void)
 		cmocka_unit_test(pieces_that_overlap_are_claimed_once),
 		cmocka_unit_test(a_frame_may_end_an_object),
 		cmocka_unit_test(elements_grow_as_they_are_converted),
-		cmocka_unit_test(an_executor_that_is_behind_sheds_whole_objects),
 		cmocka_unit_test(streams_that_cannot_be_are_refused),
 	};
 
