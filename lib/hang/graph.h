@@ -72,6 +72,7 @@ struct hang_sink {
 	uint32_t rank; /* index of the graph's */
 	uint32_t conn; /* of a connection that waits; else HANG_NONE */
 	char *evidence;
+	uint32_t *who; /* a test changes it to the end of the connection that it names; or NULL */
 	size_t room;
 };
 

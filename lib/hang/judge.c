@@ -135,11 +135,14 @@ static struct hang_sink sink_of(const struct hang_graph *g, uint32_t rank, uint3
 static bool sink_judge(struct judge *j, uint32_t kind, uint32_t rank, uint32_t conn)
 {
 	char evidence[320] = "", name[96];
-	const struct hang_sink sink = sink_of(&j->g, rank, conn, evidence, sizeof(evidence));
-	uint32_t at = 0;
-	const enum hang_tri holds = hang_rules_ask(&sink, kind, 0, &at);
+	struct hang_sink sink = sink_of(&j->g, rank, conn, evidence, sizeof(evidence));
+	uint32_t at = 0, who = rank;
+	enum hang_tri holds;
 	struct spw_hang_verdict *v;
 
+	sink.who = &who;
+	holds = hang_rules_ask(&sink, kind, 0, &at);
+	rank = holds == HANG_YES ? who : rank;
 	if (holds == HANG_YES && verdict_is_there(j, rank, at))
 		return true;
 	rank_name(&j->g, rank, name, sizeof(name));

@@ -186,6 +186,8 @@ static enum hang_tri rails_ask(const struct hang_sink *sink,
 			at.rank = end[e]->rank;
 			if (rail_find(g, end[e], snap->rail[i].rail.value, &rail))
 				holds = test(&at, &rail);
+			if (holds == HANG_YES && sink->who)
+				*sink->who = at.rank;
 			if (holds == HANG_YES)
 				return HANG_YES;
 			any = hang_or(any, holds);
@@ -201,7 +203,8 @@ enum hang_tri hang_test_link(const struct hang_sink *sink)
 }
 
 /* A rail that left for lack of acknowledgements is a loss only if neither end has an error of its
- * own: the QP that does not answer may be in error at the other end. */
+ * own: the QP that does not answer may be in error at the other end. Where packets are lost between
+ * two ports is not known: the sender is named. */
 enum hang_tri hang_test_loss(const struct hang_sink *sink)
 {
 	char loss[320];
@@ -209,9 +212,12 @@ enum hang_tri hang_test_loss(const struct hang_sink *sink)
 
 	at.evidence = loss;
 	at.room = sizeof(loss);
+	at.who = NULL;
 	if (rails_ask(&at, rail_qp) == HANG_YES)
 		return HANG_NO;
-	return rails_ask(sink, rail_loss);
+	at.evidence = sink->evidence;
+	at.room = sink->room;
+	return rails_ask(&at, rail_loss);
 }
 
 enum hang_tri hang_test_qp(const struct hang_sink *sink)
