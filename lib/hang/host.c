@@ -99,9 +99,27 @@ enum hang_tri hang_test_throttled(const struct hang_sink *sink)
 		return HANG_UNKNOWN;
 	stood = is->throttled_us.value - was->throttled_us.value;
 	snprintf(sink->evidence, sink->room,
-		 "for lack of quota its control group stood still for %ld of %ld ms",
+		 "for lack of quota its control group stood still for %ld ms, summed over CPUs, in "
+		 "%ld ms",
 		 (long)(stood / 1000), (long)(elapsed / 1000000));
 	return stood > elapsed / 2000 ? HANG_YES : HANG_NO;
+}
+
+/* The same of one that moves: it counts only where the others are known to have their quota. */
+enum hang_tri hang_test_throttled_slow(const struct hang_sink *sink)
+{
+	const struct hang_graph *g = sink->g;
+	char evidence[320];
+	enum hang_tri slow = hang_test_throttled(sink);
+
+	for (uint32_t i = 0; i < g->rank_cnt && slow == HANG_YES; i++) {
+		const struct hang_sink other = {
+			.g = g, .rank = i, .evidence = evidence, .room = sizeof(evidence)};
+
+		if (i != sink->rank && g->rank[i].group == g->rank[sink->rank].group)
+			slow = hang_not(hang_test_throttled(&other));
+	}
+	return slow;
 }
 
 /* D in each of three looks is no short wait for a disk. */

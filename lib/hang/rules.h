@@ -18,6 +18,7 @@ enum hang_tri hang_test_kernel_main(const struct hang_sink *sink);
 enum hang_tri hang_test_kernel_proxy(const struct hang_sink *sink);
 enum hang_tri hang_test_loop(const struct hang_sink *sink);
 enum hang_tri hang_test_starved(const struct hang_sink *sink);
+enum hang_tri hang_test_throttled_slow(const struct hang_sink *sink);
 enum hang_tri hang_test_starved_slow(const struct hang_sink *sink);
 enum hang_tri hang_test_neighbour(const struct hang_sink *sink);
 enum hang_tri hang_test_dry(const struct hang_sink *sink);
