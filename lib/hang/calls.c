@@ -105,30 +105,14 @@ static enum hang_tri comms_ask(const struct hang_sink *sink, bool behind)
 	return any;
 }
 
-/* Whether NCCL makes no profiler calls on any rank, so that there is nothing to compare. */
-static bool profiler_is_absent(const struct hang_graph *g)
-{
-	for (uint32_t i = 0; i < g->rank_cnt; i++)
-		if (g->rank[i].paged && g->rank[i].row[LAST] &&
-		    hang_is(g->rank[i].row[LAST]->profiler, 0) != HANG_YES)
-			return false;
-	return true;
-}
-
 enum hang_tri hang_test_diverged(const struct hang_sink *sink)
 {
-	return profiler_is_absent(sink->g) ? HANG_NO : comms_ask(sink, false);
+	return comms_ask(sink, false);
 }
 
-/* Without profiler calls only a process without a GPU is known not to be behind NCCL's stream. */
 enum hang_tri hang_test_absent(const struct hang_sink *sink)
 {
-	if (!profiler_is_absent(sink->g))
-		return comms_ask(sink, true);
-	snprintf(sink->evidence, sink->room,
-		 "it has nothing under way, no thread of it is stuck, and no GPU");
-	return hang_is(sink->g->rank[sink->rank].row[LAST]->cuda, 0) == HANG_YES ? HANG_YES
-										 : HANG_UNKNOWN;
+	return comms_ask(sink, true);
 }
 
 /* ---- PyTorch's flight recorder ---- */

@@ -148,6 +148,10 @@ int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
 	snprintf(addr, sizeof(addr), "%s", peer[0] == '[' ? peer + 1 : peer);
 	addr[strcspn(addr, ", ")] = '\0';
 	end = strrchr(addr, ':');
+	if (end && !end[1]) { /* "192.0.2.2:7000: why it failed" */
+		*end = '\0';
+		end = strrchr(addr, ':');
+	}
 	if (end)
 		end[end > addr && end[-1] == ']' ? -1 : 0] = '\0';
 	for (uint32_t h = 0; h < g->c->host_cnt && end; h++) {

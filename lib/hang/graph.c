@@ -272,6 +272,7 @@ static void conn_edge(struct hang_graph *g, uint32_t i)
 	if (rank->moves || rank->down == HANG_YES || (!conn->open && strcmp(row->state, "failed")))
 		return;
 	rank->open = true;
+	rank->failed |= !strcmp(row->state, "failed");
 	if (conn->begun == HANG_YES)
 		hang_graph_lacks(
 			g, "pid %ld on %s stood still only after the first snapshot: ask again",
@@ -357,7 +358,8 @@ static void edge_settle(struct hang_graph *g, struct hang_conn *conn)
 							       : &g->rank[g->conn[conn->peer].rank];
 	const struct hang_rank *rank = &g->rank[conn->rank];
 
-	if (rank->down == HANG_YES || rank->idle_calls == HANG_YES)
+	if (rank->down == HANG_YES ||
+	    (rank->idle_calls == HANG_YES && strcmp(conn_row(conn)->state, "failed")))
 		conn->edge = HANG_EDGE_NONE;
 	else if (conn->edge == HANG_EDGE_NET && peer &&
 		 (peer->down == HANG_YES || peer->idle_calls == HANG_YES))

@@ -53,6 +53,7 @@ struct hang_rank {
 	bool wanted;              /* a rank waits for it */
 	bool held;                /* it waits for a rank or for the network */
 	bool owes;                /* it has all that its next send needs, and does not send */
+	bool failed;              /* a connection has: NCCL stops calling then */
 	enum hang_tri idle_calls; /* requests are open and NCCL does not ask for them */
 	enum hang_tri down;       /* the process cannot run: ended, stopped, frozen */
 };
@@ -71,8 +72,8 @@ struct hang_sink {
 	const struct hang_graph *g;
 	uint32_t rank; /* index of the graph's */
 	uint32_t conn; /* of a connection that waits; else HANG_NONE */
-	char *evidence;
 	uint32_t *who; /* a test changes it to the end of the connection that it names; or NULL */
+	char *evidence;
 	size_t room;
 };
 

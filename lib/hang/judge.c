@@ -182,8 +182,9 @@ static void judge_down(struct judge *j)
 	}
 }
 
-/* The other end was not found. If its host was asked, and every process with NCCL there is another
- * rank, then it has ended. */
+/* The other end was not found. If the connection has failed, its host was asked, and every process
+ * with NCCL there is another rank, then it has ended. One that stands may end in a process that was
+ * not recognized: without a page, with NCCL linked into it. */
 static void judge_lost(struct judge *j, uint32_t conn)
 {
 	struct hang_graph *g = &j->g;
@@ -193,7 +194,7 @@ static void judge_lost(struct judge *j, uint32_t conn)
 	struct spw_hang_verdict *v;
 	char evidence[sizeof(v->evidence)];
 
-	if (host < 0 || hang_ranks_lost(g, &lost) != 1) {
+	if (host < 0 || strcmp(row->state, "failed") || hang_ranks_lost(g, &lost) != 1) {
 		hang_graph_lacks(g,
 				 "the other end of a connection was not found, at %s: "
 				 "--hosts with its host, as its user",
@@ -229,7 +230,7 @@ static void judge_sinks(struct judge *j)
 					 (long)r->pid, g->c->host[r->host].name);
 		if (r->down == HANG_YES)
 			sink_judge(j, HANG_SINK_DOWN, i, HANG_NONE);
-		else if (r->idle_calls == HANG_YES)
+		else if (r->idle_calls == HANG_YES && !r->failed)
 			sink_judge(j, HANG_SINK_SELF, i, HANG_NONE);
 		else if (r->wanted && !r->held)
 			sink_judge(j, r->open ? HANG_SINK_OWES : HANG_SINK_ABSENT, i, HANG_NONE);

@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A case of lib/hang, made by hand: a healthy job at rest, edits to it, and the document that is read."""
+"""A case of lib/hang, made by hand: a healthy job at rest, edits to it, and the document that is read.
+
+VECTORS has those that `vector` registers, for vectors.py."""
 
 SECOND = 1_000_000_000
 COMM = "00000000000c0ffe"
+VECTORS = []
+
+
+def vector(expect, source=""):
+    """Registers the case that the function below makes; its name is the function's."""
+    def add(make):
+        VECTORS.append(make().document(make.__name__.replace("_", "-"), expect, source))
+        return make
+    return add
 
 
 class Case:
@@ -96,6 +107,12 @@ class Case:
         """Each rank has a queue pair that the kernel shows."""
         for rank in range(self.cnt):
             self.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
+
+    def fails(self, rank, at):
+        """The other end of a connection has ended: NCCL asks for nothing more."""
+        row = self.rows(rank, "conn")[at]
+        row.update(state="failed", error=104, peer=row["peer"] + ": the peer closed the connection, or died")
+        self.calls_nothing(rank)
 
     def vanish(self, rank):
         """Its process has ended before anyone looked."""

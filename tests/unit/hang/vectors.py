@@ -7,18 +7,8 @@ import json
 import os
 import sys
 
-from hang_case import COMM, SECOND, Case, login_node, thread
-
-VECTORS = []
-
-
-def vector(expect, source=""):
-    """Registers the case that the function below makes; its name is the function's."""
-    def add(make):
-        VECTORS.append(make().document(make.__name__.replace("_", "-"), expect, source))
-        return make
-    return add
-
+import vectors_network # registers more of them
+from hang_case import COMM, SECOND, VECTORS, Case, login_node, thread, vector
 
 # ---- public reports ----
 
@@ -183,6 +173,18 @@ def killed():
     c = Case(3)
     c.waits(0)
     c.waits(1)
+    c.fails(0, 1)
+    c.fails(1, 0)
+    c.vanish(2)
+    return c
+
+
+@vector("unknown")
+def rank_without_page_not_recognized():
+    """It has NCCL linked into it: its connections stand, so it has not ended."""
+    c = Case(3)
+    c.waits(0)
+    c.waits(1)
     c.vanish(2)
     return c
 
@@ -217,6 +219,22 @@ def throttled():
     c = Case()
     c.absent(1)
     c.grow(1, "proc", throttled_us=450000)
+    return c
+
+
+@vector("culprit 1 quota")
+def throttled_and_moves():
+    c = Case()
+    c.moves()
+    c.grow(1, "proc", throttled_us=450000)
+    return c
+
+
+@vector("moves")
+def all_throttled_and_move():
+    """Those that wait spin, and use up their quota too."""
+    c = throttled_and_moves()
+    c.grow(0, "proc", throttled_us=450000)
     return c
 
 
@@ -263,8 +281,9 @@ def call_skipped_of_four():
     return c
 
 
-@vector("culprit 1 program")
+@vector("unknown")
 def call_skipped_no_profiler():
+    """Another rank may have made a longer call in its place."""
     c = Case(cuda=0)
     c.absent(1)
     for rank in (0, 1):
@@ -314,68 +333,6 @@ def ranks_behind_nvlink():
     c.absent(1)
     for rank in (0, 1):
         c.set(rank, "comm", rank_cnt=4)
-    return c
-
-
-def lossy(up):
-    c = Case()
-    c.sends(1, "posted")
-    c.receives(0)
-    for at in (0, 1):
-        c.set(1, "rail", at, open_bytes=1 << 20)
-        if not up:
-            c.set(1, "rail", at, state="trying", why="transport retry counter exceeded", down_ns=9 * SECOND)
-            c.set(0, "rail", 2 + at, state="trying", why="the peer took it out of service", down_ns=9 * SECOND)
-    return c
-
-
-@vector("culprit 1 loss")
-def packets_lost():
-    c = lossy(True)
-    c.grow(1, "port", 0, local_ack_timeout_err=7)
-    c.grow(0, "port", 0, out_of_sequence=7)
-    return c
-
-
-@vector("culprit 1 loss")
-def rails_left():
-    return lossy(False)
-
-
-@vector("unknown")
-def not_acknowledged_and_counters_still():
-    return lossy(True)
-
-
-@vector("unknown")
-def one_rail_down_and_the_other_still():
-    c = lossy(True)
-    c.set(1, "rail", 0, state="trying", why="local protection error", open_bytes=0)
-    return c
-
-
-@vector("culprit 1 link")
-def port_down():
-    c = lossy(False)
-    for at in (0, 1):
-        c.set(1, "port", at, state="DOWN", carrier=0)
-    return c
-
-
-@vector("culprit 0 link")
-def port_down_without_pages():
-    c = Case(page=0)
-    c.qps()
-    c.set(0, "port", 0, state="DOWN", carrier=0)
-    return c
-
-
-@vector("culprit 1 qp")
-def qp_error_without_pages():
-    c = Case(page=0)
-    for rank in (0, 1):
-        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank,
-                                   "state": "ERR" if rank else "RTS"})
     return c
 
 
@@ -500,8 +457,8 @@ def killed_and_two_hosts_have_its_address():
     c = killed()
     for rank in range(3):
         c.rows(rank, "addr").append({"addr": "127.0.0.1"})
-    c.set(0, "conn", 1, peer="127.0.0.1:7000")
-    c.set(1, "conn", 0, peer="127.0.0.1:7000")
+    c.set(0, "conn", 1, peer="127.0.0.1:7000: the peer closed the connection, or died")
+    c.set(1, "conn", 0, peer="127.0.0.1:7000: the peer closed the connection, or died")
     return c
 
 

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recorded cases, for vectors.py: what holds the job up lies between two ranks."""
+from hang_case import SECOND, Case, vector
+
+
+def lossy(up):
+    c = Case()
+    c.sends(1, "posted")
+    c.receives(0)
+    for at in (0, 1):
+        c.set(1, "rail", at, open_bytes=1 << 20)
+        if not up:
+            c.set(1, "rail", at, state="trying", why="transport retry counter exceeded", down_ns=9 * SECOND)
+            c.set(0, "rail", 2 + at, state="trying", why="the peer took it out of service", down_ns=9 * SECOND)
+    return c
+
+
+@vector("culprit 1 loss")
+def packets_lost():
+    c = lossy(True)
+    c.grow(1, "port", 0, local_ack_timeout_err=7)
+    c.grow(0, "port", 0, out_of_sequence=7)
+    return c
+
+
+@vector("culprit 1 loss")
+def rails_left():
+    return lossy(False)
+
+
+@vector("unknown")
+def not_acknowledged_and_counters_still():
+    return lossy(True)
+
+
+@vector("unknown")
+def one_rail_down_and_the_other_still():
+    c = lossy(True)
+    c.set(1, "rail", 0, state="trying", why="local protection error", open_bytes=0)
+    return c
+
+
+@vector("culprit 1 link")
+def port_down():
+    c = lossy(False)
+    for at in (0, 1):
+        c.set(1, "port", at, state="DOWN", carrier=0)
+    return c
+
+
+@vector("culprit 0 link")
+def port_down_at_the_receiver():
+    c = lossy(False)
+    for at in (0, 1):
+        c.set(0, "port", at, state="DOWN", carrier=0)
+    return c
+
+
+@vector("culprit 0 link")
+def port_down_without_pages():
+    c = Case(page=0)
+    c.qps()
+    c.set(0, "port", 0, state="DOWN", carrier=0)
+    return c
+
+
+@vector("culprit 1 qp")
+def qp_error_without_pages():
+    c = Case(page=0)
+    for rank in (0, 1):
+        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank,
+                                   "state": "ERR" if rank else "RTS"})
+    return c
