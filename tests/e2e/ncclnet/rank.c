@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ncclnet/prof_abi.h"
 #include "net_kit.h"
+#include "rank_kit.h"
 
 #define FLIGHT 8u
 
@@ -31,73 +31,21 @@ struct rank {
 	void *prof_ctx, *prof_op[FLIGHT];
 };
 
-static void nap(void)
-{
-	nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
-
-static void must(int result)
-{
-	if (!result)
-		return;
-	printf("result %d\n", result);
-	exit(3);
-}
-
-static void share_handle(const struct rank *r, const uint8_t *handle)
-{
-	char part[520];
-	FILE *f;
-
-	snprintf(part, sizeof(part), "%s.part", r->path);
-	f = fopen(part, "w");
-	if (!f || fwrite(handle, NCCL_HANDLE_BYTES, 1, f) != 1 || fclose(f) ||
-	    rename(part, r->path))
-		exit(2);
-}
-
-static void learn_handle(const struct rank *r, uint8_t *handle)
-{
-	FILE *f = NULL;
-
-	while (!f) {
-		nap();
-		f = fopen(r->path, "r");
-	}
-	if (fread(handle, NCCL_HANDLE_BYTES, 1, f) != 1)
-		exit(2);
-	fclose(f);
-}
-
 static void join(struct rank *r)
 {
 	uint8_t handle[NCCL_HANDLE_BYTES];
 
 	if (r->sends) {
-		learn_handle(r, handle);
+		rank_handle_learn(r->path, handle);
 	} else {
-		must(net_listen(&r->net, 0, handle, &r->listen));
-		share_handle(r, handle);
+		rank_must(net_listen(&r->net, 0, handle, &r->listen));
+		rank_handle_share(r->path, handle);
 	}
 	while (!r->comm) {
-		must(r->sends ? net_connect(&r->net, 0, handle, &r->comm)
-			      : net_accept(&r->net, r->listen, &r->comm));
-		nap();
+		rank_must(r->sends ? net_connect(&r->net, 0, handle, &r->comm)
+				   : net_accept(&r->net, r->listen, &r->comm));
+		rank_nap(200);
 	}
-}
-
-static void fill(uint8_t *at, size_t bytes, uint32_t seed)
-{
-	for (size_t i = 0; i < bytes; i++)
-		at[i] = (uint8_t)((i * 2654435761u + seed * 40503u) >> 7);
-}
-
-static bool is_right(const uint8_t *at, size_t bytes, uint32_t seed)
-{
-	for (size_t i = 0; i < bytes; i++)
-		if (at[i] != (uint8_t)((i * 2654435761u + seed * 40503u) >> 7))
-			return false;
-	return true;
 }
 
 /* The library has one page for both of its plugins: they name the same communicator. */
@@ -106,9 +54,9 @@ static void prof_init(struct rank *r)
 	int mask = 0;
 
 	r->prof = net_symbol("ncclProfiler_v5");
-	must(!r->prof);
-	must(r->prof->init(&r->prof_ctx, (uint64_t)r->net.version, &mask, "harness", 2, 2, r->sends,
-			   NULL));
+	rank_must(!r->prof);
+	rank_must(r->prof->init(&r->prof_ctx, (uint64_t)r->net.version, &mask, "harness", 2, 2,
+				r->sends, NULL));
 }
 
 static void prof_enqueue(struct rank *r, uint32_t i)
@@ -131,8 +79,8 @@ static void prof_enqueue(struct rank *r, uint32_t i)
 
 	if (!r->prof_ctx)
 		return;
-	must(r->prof->start(r->prof_ctx, &none, &coll));
-	must(r->prof->start(r->prof_ctx, &r->prof_op[i % FLIGHT], &op));
+	rank_must(r->prof->start(r->prof_ctx, &none, &coll));
+	rank_must(r->prof->start(r->prof_ctx, &r->prof_op[i % FLIGHT], &op));
 }
 
 /* The call may be put off: again, later. */
@@ -145,11 +93,12 @@ static void start(struct rank *r, uint32_t i)
 		prof_enqueue(r, i);
 
 	if (r->sends) {
-		fill(slot, r->bytes, i);
-		must(net_isend(&r->net, r->comm, slot, r->bytes, 0, r->mr, &r->req[i % FLIGHT]));
+		rank_fill(slot, r->bytes, i);
+		rank_must(
+			net_isend(&r->net, r->comm, slot, r->bytes, 0, r->mr, &r->req[i % FLIGHT]));
 	} else {
 		memset(slot, 0, r->bytes);
-		must(net_irecv(&r->net, r->comm, &g, &r->req[i % FLIGHT]));
+		rank_must(net_irecv(&r->net, r->comm, &g, &r->req[i % FLIGHT]));
 	}
 }
 
@@ -160,14 +109,14 @@ static bool finish(struct rank *r, uint32_t i)
 
 	if (!r->req[i % FLIGHT])
 		return false;
-	must(net_test(&r->net, r->req[i % FLIGHT], &done, &bytes));
+	rank_must(net_test(&r->net, r->req[i % FLIGHT], &done, &bytes));
 	if (!done)
 		return false;
 	r->req[i % FLIGHT] = NULL;
-	must(r->prof->stop(r->prof_op[i % FLIGHT]));
+	rank_must(r->prof->stop(r->prof_op[i % FLIGHT]));
 	r->prof_op[i % FLIGHT] = NULL;
 	if ((size_t)bytes != r->bytes ||
-	    (!r->sends && !is_right(r->buf + i % FLIGHT * r->bytes, r->bytes, i))) {
+	    (!r->sends && !rank_is_right(r->buf + i % FLIGHT * r->bytes, r->bytes, i))) {
 		printf("message %u is wrong\n", i);
 		exit(1);
 	}
@@ -204,17 +153,17 @@ int main(int argc, char **argv)
 	r.cnt = (uint32_t)atoi(argv[4]);
 	r.bytes = (size_t)atoll(argv[5]);
 	r.buf = malloc(FLIGHT * r.bytes + 1);
-	must(net_init(&r.net));
+	rank_must(net_init(&r.net));
 	prof_init(&r);
 	join(&r);
-	must(net_reg(&r.net, r.comm, r.buf, FLIGHT * r.bytes, NCCL_PTR_HOST, &r.mr));
+	rank_must(net_reg(&r.net, r.comm, r.buf, FLIGHT * r.bytes, NCCL_PTR_HOST, &r.mr));
 	transfer(&r);
-	must(net_dereg(&r.net, r.comm, r.mr));
-	must(r.sends ? net_close_send(&r.net, r.comm) : net_close_recv(&r.net, r.comm));
+	rank_must(net_dereg(&r.net, r.comm, r.mr));
+	rank_must(r.sends ? net_close_send(&r.net, r.comm) : net_close_recv(&r.net, r.comm));
 	if (r.listen)
-		must(net_close_listen(&r.net, r.listen));
-	must(r.prof->finalize(r.prof_ctx));
-	must(net_finalize(&r.net));
+		rank_must(net_close_listen(&r.net, r.listen));
+	rank_must(r.prof->finalize(r.prof_ctx));
+	rank_must(net_finalize(&r.net));
 	free(r.buf);
 	printf("done\n");
 	return 0;
