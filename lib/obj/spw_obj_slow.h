@@ -5,9 +5,8 @@
  * the causes, tick by tick, so that the parts sum to the whole; the cause with the largest part is
  * the object's. What no stamp proves is unexplained.
  *
- *   since       came      placed     quiet      close      order      pushed    start   end publish
- *     ├─ arrive ──┼─ port ───┼─ missing ┼─ unseen ─┼─ order ──┼─ push ───┼─ wait ──┼─ move ┼─ reap
- * ┤
+ * since       came      placed     quiet      close      order      pushed    start   end publish
+ *   ├─ arrive ──┼─ port ───┼─ missing ┼─ unseen ─┼─ order ──┼─ push ───┼─ wait ──┼─ move ┼─ reap ┤
  *
  *   part     until                              is divided in this order
  *   -------  ---------------------------------  -------------------------------------------
