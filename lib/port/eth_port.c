@@ -6,14 +6,17 @@
  *   open    link, use of the interface, multicast groups,         the driver has opened the device
  *           control thread, caps
  *   loop    the litmus: a rule that leads own frames to one queue
- *   start   loop ends ─► base of the counters ─► flow rules       the driver has its queues ready
- *   stop    control thread ─► loop, flow rules                    the queues stop afterwards
+ *   start   control thread, queues ─► loop ends ─► base of the counters ─► flow rules
+ *   stop    control thread ─► loop, flow rules ─► queues
  *
  * Thread: setup, except port_eth_steer after a recovery (owner, under dev->lock), and stat and
  * pair_clock (any).
  */
 #include "port/eth_port.h"
 
+#include <string.h>
+
+#include "base/spw_err.h"
 #include "rdma/spw_rdma_side.h"
 
 #define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device strips the FCS */
@@ -76,11 +79,67 @@ int port_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t
 				   uncertainty_ns_out);
 }
 
-/* Returns: how many frames the loop takes at once. */
-int port_eth_loop(struct port_eth *pe, uint16_t queue, uint8_t *head_out)
-{
-	int rc = rdma_loop_make(pe->dev, pe->wq[queue], SPW_PORT_LOOP_TYPE, &pe->loop, head_out);
+/* ---- states of the queues' objects ---- */
 
+/* The WQ has no attribute but its state. A reset returns when the device has stopped using the
+ * ring.
+ */
+int port_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state)
+{
+	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state};
+	int rc = ibv_modify_wq(wq, &attr);
+
+	return rc ? spw_err(rc, "a receive queue to state %d: %s", (int)state, strerror(rc)) : 0;
+}
+
+static int port_eth_sq_state(struct ibv_qp *qp, enum ibv_qp_state state, uint8_t port_num)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .port_num = port_num};
+	int rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
+
+	return rc ? spw_err(rc, "a send queue to state %d: %s", (int)state, strerror(rc)) : 0;
+}
+
+int port_eth_sq_reset(struct ibv_qp *qp)
+{
+	return port_eth_sq_state(qp, IBV_QPS_RESET, 0);
+}
+
+/* A raw packet QP has no peer: its transitions need no attribute but the port, at INIT. */
+int port_eth_sq_ready(const struct rdma_dev *dev, struct ibv_qp *qp)
+{
+	int rc = port_eth_sq_state(qp, IBV_QPS_INIT, dev->port_num);
+
+	rc = rc ? rc : port_eth_sq_state(qp, IBV_QPS_RTR, 0);
+	return rc ? rc : port_eth_sq_state(qp, IBV_QPS_RTS, 0);
+}
+
+/* ---- loop, start, stop ---- */
+
+/* Queues that can take frames, once; no rule leads to them yet. The litmus may be the first to ask.
+ */
+static int port_eth_queues_start(struct port_eth *pe)
+{
+	int rc;
+
+	if (pe->started)
+		return 0;
+	pe->started = true; /* also after a failure: stop undoes what was started */
+	rc = rdma_ctl_start(pe->ctl);
+	for (uint16_t i = 0; i < pe->base.queue_cnt && !rc; i++)
+		rc = pe->ops->queue_start(pe, i);
+	return rc;
+}
+
+/* The queues run from here on; start only adds the rules. Returns: how many frames the loop takes
+ * at once. */
+int port_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+{
+	struct port_eth *pe = port_eth_of(port);
+	int rc = port_eth_queues_start(pe);
+
+	rc = rc ? rc
+		: rdma_loop_make(pe->dev, pe->wq[queue], SPW_PORT_LOOP_TYPE, &pe->loop, head_out);
 	return rc ? rc : SPW_BURST_MAX;
 }
 
@@ -95,23 +154,45 @@ int port_eth_steer(struct port_eth *pe)
 	return rdma_steer_up(pe->dev, &pe->flow, pe->wq, pe->base.queue_cnt, &pe->steer);
 }
 
-/* The device's counters cannot be reset, so that their values here are the base. */
-int port_eth_start(struct port_eth *pe)
+/* The device's counters cannot be reset, so that their values here are the base. The flow rules
+ * come last, when every queue can take frames. */
+int port_eth_start(struct spw_port *port)
 {
+	struct port_eth *pe = port_eth_of(port);
+	int rc = port_eth_queues_start(pe);
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		pe->ops->stat_reset(pe, i);
+	if (rc)
+		return rc;
 	rdma_loop_end(&pe->loop);
 	pe->drops_known = rdma_dev_counter(pe->dev, MISSED, &pe->drops_base);
 	rdma_phy_start(pe->dev, &pe->phy);
 	return port_eth_steer(pe);
 }
 
-/* The control thread ends first: no event reaches a queue that is taken down. */
-void port_eth_stop(struct port_eth *pe)
+/* Idempotent; also called by close. The control thread ends first: no event reaches a queue that is
+ * taken down. All queues are stopped, and the first error is returned. */
+int port_eth_stop(struct spw_port *port)
 {
+	struct port_eth *pe = port_eth_of(port);
+	int rc = 0;
+
+	if (!pe->started)
+		return 0;
 	pe->started = false;
 	rdma_ctl_stop(pe->ctl);
 	rdma_loop_end(&pe->loop);
 	rdma_steer_down(&pe->steer);
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		int rc_queue = pe->ops->queue_stop(pe, i);
+
+		rc = rc ? rc : rc_queue;
+	}
+	return pe->dev->gone ? 0 : rc; /* a removed device fails every call */
 }
+
+/* ---- counters ---- */
 
 /* by_cqe: frames that the queues' CQEs report as missed. */
 void port_eth_stat(struct port_eth *pe, uint64_t by_cqe, struct spw_port_stat *stat)

@@ -27,11 +27,24 @@
 			PORT_ETH_MTU_MAX                                                       \
 	}
 
+struct port_eth;
+
+/* What start and stop ask of the driver, for each queue. Thread: setup. */
+struct port_eth_ops {
+	/* It can take frames. After a failure queue_stop undoes what was started. */
+	int (*queue_start)(struct port_eth *pe, uint16_t queue);
+	/* Nothing is steered to it any more. What is sent completes, its slots return. */
+	int (*queue_stop)(struct port_eth *pe, uint16_t queue);
+	/* What the litmus counted belongs to no run. */
+	void (*stat_reset)(struct port_eth *pe, uint16_t queue);
+};
+
 /* Stands first in the driver's own struct. */
 struct port_eth {
 	struct spw_port base;
-	struct rdma_dev *dev;       /* the driver's, from port_eth_open on */
-	struct rdma_flow_conf flow; /* filled in by the driver before port_eth_open */
+	const struct port_eth_ops *ops; /* the driver's, set before port_eth_open */
+	struct rdma_dev *dev;           /* the driver's, from port_eth_open on */
+	struct rdma_flow_conf flow;     /* filled in by the driver before port_eth_open */
 	struct rdma_steer steer;
 	struct rdma_join join; /* of flow's groups, from open to close */
 	struct rdma_loop loop; /* the litmus's */
@@ -58,23 +71,23 @@ int port_eth_region_attach(struct spw_port *port, const struct spw_region *regio
 int port_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
 			uint64_t *uncertainty_ns_out);
 
-/* Purpose: spw_port_driver.loop, once the queues take frames. Thread: setup. */
-int port_eth_loop(struct port_eth *pe, uint16_t queue, uint8_t *head_out);
-
-/* Purpose: spw_port_driver.loop_end. Thread: setup. */
+/* Purpose: spw_port_driver.loop, .loop_end, .start and .stop. Thread: setup. */
+int port_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out);
 void port_eth_loop_end(struct spw_port *port);
+int port_eth_start(struct spw_port *port);
+int port_eth_stop(struct spw_port *port);
 
-/* Purpose: ends the litmus's loop, begins counting, and creates the flow rules.
- * Shape:   the queues take frames: rules come last.
- * Thread:  setup */
-int port_eth_start(struct port_eth *pe);
 /* Purpose: creates the rules of all queues; again in a recovery, after rdma_steer_down.
  * Thread:  setup; owner during recovery, who holds dev->lock. */
 int port_eth_steer(struct port_eth *pe);
-/* Purpose: nothing is steered to the queues any more, and the control thread has ended; the driver
- *          stops its queues then.
- * Thread:  setup */
-void port_eth_stop(struct port_eth *pe);
+
+/* Purpose: takes a WQ to a state: after RESET the NIC touches neither ring nor slots; a send queue
+ *          from RESET to ready to send, or to RESET.
+ * Thread:  setup, or owner in events
+ * Errors:  the device's, with a text. */
+int port_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state);
+int port_eth_sq_ready(const struct rdma_dev *dev, struct ibv_qp *qp);
+int port_eth_sq_reset(struct ibv_qp *qp);
 
 /* Purpose: adds what the device counts to the sums of the queues. by_cqe: frames without a WQE that
  *          CQEs reported; the device's own counter is preferred, since CQEs report them only with

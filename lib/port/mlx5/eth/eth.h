@@ -108,12 +108,6 @@ int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 void mlx5_eth_rx_free(struct mlx5_eth_rx_obj *rx);
 void mlx5_eth_tx_free(struct mlx5_eth_tx_obj *tx);
 
-/* Purpose: takes a WQ to a state. After RESET the NIC touches neither ring nor slots. */
-int mlx5_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state);
-/* Purpose: takes a send queue to RESET, or from RESET to ready to send. */
-int mlx5_eth_sq_reset(struct ibv_qp *qp);
-int mlx5_eth_sq_ready(const struct mlx5_dev *dev, struct ibv_qp *qp);
-
 /* ---- eth/recover.c ---- */
 
 /* Reset and re-create for eth/err.c; ops.obj is a struct mlx5_eth_queue_ctl. */

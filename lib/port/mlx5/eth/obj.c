@@ -126,15 +126,6 @@ void mlx5_eth_rx_free(struct mlx5_eth_rx_obj *rx)
 	memset(rx, 0, sizeof(*rx));
 }
 
-/* A reset returns when the device has stopped using the ring. */
-int mlx5_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state)
-{
-	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state};
-	int rc = ibv_modify_wq(wq, &attr);
-
-	return rc ? spw_err(rc, "a receive queue to state %d: %s", (int)state, strerror(rc)) : 0;
-}
-
 /* ---- send ---- */
 
 /* Gives the send queue a doorbell register that no other queue writes: in verbs, a thread domain.
@@ -214,26 +205,4 @@ void mlx5_eth_tx_free(struct mlx5_eth_tx_obj *tx)
 	if (tx->td)
 		ibv_dealloc_td(tx->td);
 	memset(tx, 0, sizeof(*tx));
-}
-
-static int mlx5_eth_sq_state(struct ibv_qp *qp, enum ibv_qp_state state, uint8_t port_num)
-{
-	struct ibv_qp_attr attr = {.qp_state = state, .port_num = port_num};
-	int rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
-
-	return rc ? spw_err(rc, "a send queue to state %d: %s", (int)state, strerror(rc)) : 0;
-}
-
-int mlx5_eth_sq_reset(struct ibv_qp *qp)
-{
-	return mlx5_eth_sq_state(qp, IBV_QPS_RESET, 0);
-}
-
-/* A raw packet QP goes through all states, although only its send side is used. */
-int mlx5_eth_sq_ready(const struct mlx5_dev *dev, struct ibv_qp *qp)
-{
-	int rc = mlx5_eth_sq_state(qp, IBV_QPS_INIT, dev->rdma.port_num);
-
-	rc = rc ? rc : mlx5_eth_sq_state(qp, IBV_QPS_RTR, 0);
-	return rc ? rc : mlx5_eth_sq_state(qp, IBV_QPS_RTS, 0);
 }

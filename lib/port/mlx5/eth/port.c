@@ -44,6 +44,63 @@ static const struct spw_port_key mlx5_eth_key[] = {
 const struct spw_port_keys mlx5_eth_keys = {"mode=eth", mlx5_eth_key, SPW_ARRAY_CNT(mlx5_eth_key)};
 static const struct spw_port_keys *const mlx5_eth_sets[] = {&mlx5_eth_keys, &rdma_flow_keys, NULL};
 
+/* ---- a queue's start and stop ---- */
+
+/* In this order: a queue in RESET takes no WQEs. */
+static int mlx5_eth_queue_start(struct port_eth *pe, uint16_t queue)
+{
+	struct mlx5_eth_queue_ctl *eq = &mlx5_eth_of(&pe->base)->queue[queue];
+	int rc = port_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
+
+	rc = rc ? rc : port_eth_sq_ready(pe->dev, eq->tx.qp);
+	if (!rc)
+		mlx5_eth_queue_arm(&eq->q);
+	return rc;
+}
+
+/* Sent frames must be counted as sent: the NIC gets a moment to finish before its queue is reset.
+ * What it has not sent in time is counted as tx_flushed. */
+static void mlx5_eth_tx_wait(struct mlx5_eth_queue_ctl *eq)
+{
+	struct rdma_drain drain = {0};
+	bool more = true;
+
+	while (more && eq->q.sq_ci != eq->q.sq_pi && eq->q.tx_err.state == MLX5_ERR_NONE) {
+		more = rdma_drain_wait(&eq->port->dev.rdma, &drain);
+		mlx5_eth_tx_reap(&eq->q);
+	}
+}
+
+/* Counts frames that arrived before the rules were removed and were not polled; returns their
+ * slots. */
+static int mlx5_eth_queue_stop(struct port_eth *pe, uint16_t queue)
+{
+	struct mlx5_eth_queue_ctl *eq = &mlx5_eth_of(&pe->base)->queue[queue];
+	int rc, rc_tx;
+
+	mlx5_eth_tx_wait(eq);
+	rc = port_eth_wq_state(eq->rx.wq, IBV_WQS_RESET);
+	rc_tx = port_eth_sq_reset(eq->tx.qp);
+	mlx5_eth_queue_drain(&eq->q);
+	mlx5_eth_queue_disarm(&eq->q);
+	return rc ? rc : rc_tx;
+}
+
+static void mlx5_eth_stat_reset(struct port_eth *pe, uint16_t queue)
+{
+	struct mlx5_eth_queue *q = &mlx5_eth_of(&pe->base)->queue[queue].q;
+
+	memset(&q->stat, 0, sizeof(q->stat));
+	q->rx_nic_drops = 0;
+	q->sent.cnt = 0;
+}
+
+static const struct port_eth_ops mlx5_eth_ops = {
+	.queue_start = mlx5_eth_queue_start,
+	.queue_stop = mlx5_eth_queue_stop,
+	.stat_reset = mlx5_eth_stat_reset,
+};
+
 /* ---- open ---- */
 
 /* dev.c knows which cards require inline headers. An embedded switch may require them of any card
@@ -87,13 +144,11 @@ static int mlx5_eth_check_spec(const struct spw_port_spec *spec, struct mlx5_eth
 	return rc;
 }
 
-static int mlx5_eth_stop(struct spw_port *port);
-
 static void mlx5_eth_close(struct spw_port *port)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 
-	mlx5_eth_stop(port);
+	port_eth_stop(port);
 	port_eth_close(&ep->eth);
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++) {
 		struct mlx5_eth_queue_ctl *eq = &ep->queue[i];
@@ -121,6 +176,7 @@ int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 
 	if (!ep)
 		return -ENOMEM;
+	ep->eth.ops = &mlx5_eth_ops;
 	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
 	rc = ep->queue ? mlx5_eth_check_spec(spec, ep, &mtu) : -ENOMEM;
 	rc = rc ? rc : mlx5_dev_open(spec->device, &ep->dev);
@@ -247,104 +303,10 @@ static int mlx5_eth_sent_keep(struct spw_port *port, uint16_t queue,
 	return rc;
 }
 
-/* ---- start and stop ---- */
-
-/* In this order: a queue in RESET takes no WQEs. */
-static int mlx5_eth_queue_start(struct mlx5_eth_queue_ctl *eq)
-{
-	int rc = mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
-
-	rc = rc ? rc : mlx5_eth_sq_ready(&eq->port->dev, eq->tx.qp);
-	if (!rc)
-		mlx5_eth_queue_arm(&eq->q);
-	return rc;
-}
-
-/* Queues that can take frames, once; no rule leads to them yet. */
-static int mlx5_eth_queues_start(struct mlx5_eth_port *ep)
-{
-	int rc;
-
-	if (ep->eth.started)
-		return 0;
-	ep->eth.started = true; /* also after a failure: stop undoes what was started */
-	rc = rdma_ctl_start(ep->eth.ctl);
-	for (uint16_t i = 0; i < ep->eth.base.queue_cnt && !rc; i++)
-		rc = mlx5_eth_queue_start(&ep->queue[i]);
-	return rc;
-}
-
-/* The queues run from here on; start only adds the rules. */
 static int mlx5_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
-	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	int rc = ep->split ? spw_err(ENOTSUP, "with split it sends nothing")
-			   : mlx5_eth_queues_start(ep);
-
-	return rc ? rc : port_eth_loop(&ep->eth, queue, head_out);
-}
-
-/* What the litmus counted belongs to no run. */
-static void mlx5_eth_stat_reset(struct mlx5_eth_queue *q)
-{
-	memset(&q->stat, 0, sizeof(q->stat));
-	q->rx_nic_drops = 0;
-	q->sent.cnt = 0;
-}
-
-/* The flow rules come last, when every queue can take frames. */
-static int mlx5_eth_start(struct spw_port *port)
-{
-	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	int rc = mlx5_eth_queues_start(ep);
-
-	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		mlx5_eth_stat_reset(&ep->queue[i].q);
-	return rc ? rc : port_eth_start(&ep->eth);
-}
-
-/* Sent frames must be counted as sent: the NIC gets a moment to finish before its queue is reset.
- * What it has not sent in time is counted as tx_flushed. */
-static void mlx5_eth_tx_wait(struct mlx5_eth_queue_ctl *eq)
-{
-	struct rdma_drain drain = {0};
-	bool more = true;
-
-	while (more && eq->q.sq_ci != eq->q.sq_pi && eq->q.tx_err.state == MLX5_ERR_NONE) {
-		more = rdma_drain_wait(&eq->port->dev.rdma, &drain);
-		mlx5_eth_tx_reap(&eq->q);
-	}
-}
-
-/* Counts frames that arrived before the rules were removed and were not polled; returns their
- * slots. */
-static int mlx5_eth_queue_stop(struct mlx5_eth_queue_ctl *eq)
-{
-	int rc, rc_tx;
-
-	mlx5_eth_tx_wait(eq);
-	rc = mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RESET);
-	rc_tx = mlx5_eth_sq_reset(eq->tx.qp);
-	mlx5_eth_queue_drain(&eq->q);
-	mlx5_eth_queue_disarm(&eq->q);
-	return rc ? rc : rc_tx;
-}
-
-/* Idempotent; also called by close. All queues are stopped, and the first error is returned. */
-static int mlx5_eth_stop(struct spw_port *port)
-{
-	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	int rc = 0;
-
-	if (!ep->eth.started)
-		return 0;
-	port_eth_stop(&ep->eth);
-	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		int rc_queue = mlx5_eth_queue_stop(&ep->queue[i]);
-
-		rc = rc ? rc : rc_queue;
-	}
-	return ep->dev.rdma.gone ? 0 : rc; /* a removed device fails every call */
+	return mlx5_eth_of(port)->split ? spw_err(ENOTSUP, "with split it sends nothing")
+					: port_eth_loop(port, queue, head_out);
 }
 
 /* ---- counters ---- */
@@ -377,8 +339,8 @@ const struct spw_port_driver mlx5_eth_driver = {
 	.loop_end = port_eth_loop_end,
 	.raw_keep = mlx5_eth_raw_keep,
 	.sent_keep = mlx5_eth_sent_keep,
-	.start = mlx5_eth_start,
-	.stop = mlx5_eth_stop,
+	.start = port_eth_start,
+	.stop = port_eth_stop,
 	.stat = mlx5_eth_stat,
 	.slots = mlx5_eth_slots,
 	.pair_clock = port_eth_pair_clock,

@@ -8,10 +8,7 @@
  * What queues share (flow rules, the indirection table, memory keys) is changed under
  * rdma_dev.lock.
  */
-#include <errno.h>
-#include <string.h>
 
-#include "base/spw_err.h"
 #include "port/mlx5/eth/eth.h"
 
 /* Asynchronous events come to the control thread; rdma_side_take moves them to the owner and
@@ -41,7 +38,7 @@ static int mlx5_eth_ops_rq_reset(void *obj)
 	struct mlx5_eth_queue_ctl *eq = obj;
 
 	rdma_side_reset(&eq->rx_side);
-	return mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RESET);
+	return port_eth_wq_state(eq->rx.wq, IBV_WQS_RESET);
 }
 
 /* Creates the new objects first: if that fails, the old ones stay for the next attempt. */
@@ -107,7 +104,7 @@ static int mlx5_eth_rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
 	struct mlx5_eth_port *ep = eq->port;
 	int rc = eq->rx_side.recreate ? mlx5_eth_rx_recreate_objects(eq) : 0;
 
-	rc = rc ? rc : mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
+	rc = rc ? rc : port_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
 	return rc ? rc : port_eth_steer(&ep->eth);
 }
 
@@ -136,7 +133,7 @@ static int mlx5_eth_ops_sq_reset(void *obj)
 	struct mlx5_eth_queue_ctl *eq = obj;
 
 	rdma_side_reset(&eq->tx_side);
-	return mlx5_eth_sq_reset(eq->tx.qp);
+	return port_eth_sq_reset(eq->tx.qp);
 }
 
 static int mlx5_eth_tx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
@@ -169,7 +166,7 @@ static int mlx5_eth_ops_sq_ready(void *obj)
 					  eq->q.sq_lkey, &eq->q.sq_lkey);
 	if (!rc && eq->tx_side.recreate)
 		rc = mlx5_eth_tx_recreate_objects(eq);
-	rc = rc ? rc : mlx5_eth_sq_ready(&eq->port->dev, eq->tx.qp);
+	rc = rc ? rc : port_eth_sq_ready(&eq->port->dev.rdma, eq->tx.qp);
 	if (!rc)
 		rdma_side_recovered(&eq->tx_side, known);
 	return rc;

@@ -6,7 +6,7 @@
  * if it has them, else by ibv_poll_cq. It is also the base line that the mlx5 driver's direct path
  * is measured against.
  *
- *   port.c  driver calls      obj.c      CQs, WQ and QP, their states
+ *   port.c  driver calls      obj.c      CQs, WQ and QP
  *   rx.c    receive bursts    tx.c       send bursts    recover.c  errors and events
  */
 #ifndef SPW_PORT_VERBS_ETH_H
@@ -82,16 +82,11 @@ void verbs_eth_reap(struct verbs_eth_queue *q);
  * flushed. */
 void verbs_eth_tx_return(struct verbs_eth_queue *q);
 
-/* ---- obj.c; Thread: setup; owner for states and restart; Errors: errno with a text ---- */
+/* ---- obj.c; Thread: setup; owner for restart; Errors: errno with a text ---- */
 
 /* Purpose: creates the objects and tables of a queue. */
 int verbs_eth_queue_make(struct verbs_eth_queue *q, const struct spw_port_queue_conf *conf);
 void verbs_eth_queue_free(struct verbs_eth_queue *q);
-/* Purpose: states of the WQ (rx) and the QP (tx). */
-int verbs_eth_rx_ready(struct verbs_eth_queue *q);
-int verbs_eth_rx_reset(struct verbs_eth_queue *q);
-int verbs_eth_tx_ready(struct verbs_eth_queue *q);
-int verbs_eth_tx_reset(struct verbs_eth_queue *q);
 /* Purpose: makes a direction ready again after a reset, its slots being returned: with a new key if
  * the device refused the old one, with new objects if its CQ failed. */
 int verbs_eth_rx_restart(struct verbs_eth_queue *q);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The objects of a queue of mode=eth (receive: CQ and WQ; send: CQ and QP), their states, and their
- * replacement after an error. Called by port.c at set-up and by recover.c.
+ * The objects of a queue of mode=eth (receive: CQ and WQ; send: CQ and QP), and their replacement
+ * after an error. Called by port.c at set-up and by recover.c.
  *
- *   receive   WQ   RESET --rx_ready--> RDY --error--> ERR --rx_reset--> RESET
- *   send      QP   RESET --tx_ready: INIT, RTR, RTS--> RTS --error--> ERR --tx_reset--> RESET
+ *   receive   WQ   RESET ---> RDY --error--> ERR ---> RESET              port_eth_wq_state
+ *   send      QP   RESET --INIT, RTR--> RTS --error--> ERR ---> RESET    port_eth_sq_ready, _reset
  *
  * The directions fail and recover apart from each other. A reset and a new start keep the objects;
  * a CQ that failed (side.recreate) cannot be reset, so its direction gets new ones. The context of
@@ -162,52 +162,6 @@ void verbs_eth_queue_free(struct verbs_eth_queue *q)
 	free(q->tx_len);
 }
 
-/* The WQ has no attribute but its state. */
-static int verbs_eth_wq_state(struct verbs_eth_queue *q, enum ibv_wq_state state)
-{
-	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state};
-	int error = ibv_modify_wq(q->rx.wq, &attr);
-
-	return error ? spw_err(error, "queue %u: its receive work queue to state %d: %s", q->index,
-			       state, strerror(error))
-		     : 0;
-}
-
-int verbs_eth_rx_ready(struct verbs_eth_queue *q)
-{
-	return verbs_eth_wq_state(q, IBV_WQS_RDY);
-}
-
-int verbs_eth_rx_reset(struct verbs_eth_queue *q)
-{
-	return verbs_eth_wq_state(q, IBV_WQS_RESET);
-}
-
-static int verbs_eth_qp_state(struct verbs_eth_queue *q, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state, .port_num = q->port->dev.port_num};
-	int error = ibv_modify_qp(q->tx.qp, &attr,
-				  IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
-
-	return error ? spw_err(error, "queue %u: its send queue to state %d: %s", q->index, state,
-			       strerror(error))
-		     : 0;
-}
-
-/* A raw packet QP has no peer: its transitions need no attribute but the port, at INIT. */
-int verbs_eth_tx_ready(struct verbs_eth_queue *q)
-{
-	int rc = verbs_eth_qp_state(q, IBV_QPS_INIT);
-
-	rc = rc ? rc : verbs_eth_qp_state(q, IBV_QPS_RTR);
-	return rc ? rc : verbs_eth_qp_state(q, IBV_QPS_RTS);
-}
-
-int verbs_eth_tx_reset(struct verbs_eth_queue *q)
-{
-	return verbs_eth_qp_state(q, IBV_QPS_RESET);
-}
-
 /* ---- restart ---- */
 
 /* Creates new objects before it destroys the old ones: if that fails, the old ones stay for the
@@ -253,7 +207,7 @@ int verbs_eth_rx_restart(struct verbs_eth_queue *q)
 		return rc;
 	pthread_mutex_lock(&q->port->dev.lock);
 	rc = q->rx_fault.side.recreate ? verbs_eth_rx_replace(q) : 0;
-	rc = rc ? rc : verbs_eth_rx_ready(q);
+	rc = rc ? rc : port_eth_wq_state(q->rx.wq, IBV_WQS_RDY);
 	rc = rc ? rc : port_eth_steer(&q->port->eth);
 	pthread_mutex_unlock(&q->port->dev.lock);
 	return rc;
@@ -282,5 +236,5 @@ int verbs_eth_tx_restart(struct verbs_eth_queue *q)
 
 	if (!rc && q->tx_fault.side.recreate)
 		rc = verbs_eth_tx_replace(q);
-	return rc ? rc : verbs_eth_tx_ready(q);
+	return rc ? rc : port_eth_sq_ready(&q->port->dev, q->tx.qp);
 }

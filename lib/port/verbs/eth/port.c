@@ -25,16 +25,59 @@ static struct verbs_eth_port *verbs_eth_of(struct spw_port *port)
 	return spw_container_of(port, struct verbs_eth_port, eth.base);
 }
 
-/* ---- open ---- */
+/* ---- a queue's start and stop ---- */
 
-static int verbs_eth_stop(struct spw_port *port);
+static int verbs_eth_queue_start(struct port_eth *pe, uint16_t queue)
+{
+	struct verbs_eth_queue *q = &verbs_eth_of(&pe->base)->queue[queue];
+	int rc = port_eth_wq_state(q->rx.wq, IBV_WQS_RDY);
+
+	rc = rc ? rc : port_eth_sq_ready(pe->dev, q->tx.qp);
+	if (!rc)
+		verbs_eth_refill(q);
+	return rc;
+}
+
+/* What the device has not sent in time counts as flushed. */
+static int verbs_eth_queue_stop(struct port_eth *pe, uint16_t queue)
+{
+	struct verbs_eth_queue *q = &verbs_eth_of(&pe->base)->queue[queue];
+	struct rdma_drain drain = {0};
+	bool more = true;
+	int rc, rc_tx;
+
+	while (more && q->sq_pi != q->sq_ci && !q->tx_fault.bad) {
+		more = rdma_drain_wait(pe->dev, &drain);
+		verbs_eth_reap(q);
+	}
+	rc_tx = port_eth_sq_reset(q->tx.qp);
+	verbs_eth_tx_return(q);
+	rc = port_eth_wq_state(q->rx.wq, IBV_WQS_RESET);
+	verbs_eth_rx_return(q);
+	return rc ? rc : rc_tx;
+}
+
+static void verbs_eth_stat_reset(struct port_eth *pe, uint16_t queue)
+{
+	struct verbs_eth_queue *q = &verbs_eth_of(&pe->base)->queue[queue];
+
+	memset(&q->stat, 0, sizeof(q->stat));
+}
+
+static const struct port_eth_ops verbs_eth_ops = {
+	.queue_start = verbs_eth_queue_start,
+	.queue_stop = verbs_eth_queue_stop,
+	.stat_reset = verbs_eth_stat_reset,
+};
+
+/* ---- open ---- */
 
 /* Also undoes a failed open. */
 static void verbs_eth_close(struct spw_port *port)
 {
 	struct verbs_eth_port *ep = verbs_eth_of(port);
 
-	verbs_eth_stop(port);
+	port_eth_stop(port);
 	port_eth_close(&ep->eth);
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++)
 		verbs_eth_queue_free(&ep->queue[i]);
@@ -121,6 +164,7 @@ int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t qu
 
 	if (!ep)
 		return -ENOMEM;
+	ep->eth.ops = &verbs_eth_ops;
 	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
 	rc = ep->queue ? verbs_eth_open_all(spec, ep) : -ENOMEM;
 	if (rc) {
@@ -133,7 +177,7 @@ int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t qu
 	return 0;
 }
 
-/* ---- set-up, start, stop ---- */
+/* ---- set-up ---- */
 
 /* Queues may come in any order; rules are made over all of them at start (port_eth_steer). */
 static int verbs_eth_queue_setup(struct spw_port *port, uint16_t queue,
@@ -163,81 +207,6 @@ static int verbs_eth_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
-/* Queues that can take frames, once; no rule leads to them yet. The litmus may be the first to ask.
- */
-static int verbs_eth_queues_start(struct verbs_eth_port *ep)
-{
-	int rc;
-
-	if (ep->eth.started)
-		return 0;
-	ep->eth.started = true; /* also after a failure: stop undoes what was started */
-	rc = rdma_ctl_start(ep->eth.ctl);
-	for (uint16_t i = 0; i < ep->eth.base.queue_cnt && !rc; i++) {
-		rc = verbs_eth_rx_ready(&ep->queue[i]);
-		rc = rc ? rc : verbs_eth_tx_ready(&ep->queue[i]);
-		if (!rc)
-			verbs_eth_refill(&ep->queue[i]);
-	}
-	return rc;
-}
-
-/* The queues run from here on; start only adds the rules. */
-static int verbs_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
-{
-	struct verbs_eth_port *ep = verbs_eth_of(port);
-	int rc = verbs_eth_queues_start(ep);
-
-	return rc ? rc : port_eth_loop(&ep->eth, queue, head_out);
-}
-
-/* The rules come last, so that receives are posted before the first frame arrives. What the litmus
- * counted belongs to no run. */
-static int verbs_eth_start(struct spw_port *port)
-{
-	struct verbs_eth_port *ep = verbs_eth_of(port);
-	int rc = verbs_eth_queues_start(ep);
-
-	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		memset(&ep->queue[i].stat, 0, sizeof(ep->queue[i].stat));
-	return rc ? rc : port_eth_start(&ep->eth);
-}
-
-/* What the device has not sent in time counts as flushed. */
-static int verbs_eth_queue_stop(struct verbs_eth_queue *q)
-{
-	struct rdma_drain drain = {0};
-	bool more = true;
-	int rc, rc_tx;
-
-	while (more && q->sq_pi != q->sq_ci && !q->tx_fault.bad) {
-		more = rdma_drain_wait(&q->port->dev, &drain);
-		verbs_eth_reap(q);
-	}
-	rc_tx = verbs_eth_tx_reset(q);
-	verbs_eth_tx_return(q);
-	rc = verbs_eth_rx_reset(q);
-	verbs_eth_rx_return(q);
-	return rc ? rc : rc_tx;
-}
-
-/* Idempotent; also called by close. All queues are stopped, and the first error is returned. */
-static int verbs_eth_stop(struct spw_port *port)
-{
-	struct verbs_eth_port *ep = verbs_eth_of(port);
-	int rc = 0;
-
-	if (!ep->eth.started)
-		return 0;
-	port_eth_stop(&ep->eth);
-	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		int rc_queue = verbs_eth_queue_stop(&ep->queue[i]);
-
-		rc = rc ? rc : rc_queue;
-	}
-	return ep->dev.gone ? 0 : rc; /* a removed device fails every call */
-}
-
 /* ---- counters ---- */
 
 /* No CQE of plain verbs reports frames that found no WQE: only the device's counter does. */
@@ -264,10 +233,10 @@ const struct spw_port_driver verbs_eth_driver = {
 	.name = "verbs",
 	.region_attach = port_eth_region_attach,
 	.queue_setup = verbs_eth_queue_setup,
-	.loop = verbs_eth_loop,
+	.loop = port_eth_loop,
 	.loop_end = port_eth_loop_end,
-	.start = verbs_eth_start,
-	.stop = verbs_eth_stop,
+	.start = port_eth_start,
+	.stop = port_eth_stop,
 	.stat = verbs_eth_stat,
 	.slots = verbs_eth_slots,
 	.pair_clock = port_eth_pair_clock,

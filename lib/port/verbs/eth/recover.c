@@ -66,7 +66,7 @@ static int verbs_eth_recover_rx(struct verbs_eth_queue *q)
 	int rc;
 
 	rdma_side_reset(&q->rx_fault.side);
-	rc = verbs_eth_rx_reset(q);
+	rc = port_eth_wq_state(q->rx.wq, IBV_WQS_RESET);
 	if (rc)
 		return rc;
 	verbs_eth_rx_return(q);
@@ -78,7 +78,7 @@ static int verbs_eth_recover_tx(struct verbs_eth_queue *q)
 	int rc;
 
 	rdma_side_reset(&q->tx_fault.side);
-	rc = verbs_eth_tx_reset(q);
+	rc = port_eth_sq_reset(q->tx.qp);
 	if (rc)
 		return rc;
 	verbs_eth_reap(q);
