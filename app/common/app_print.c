@@ -7,7 +7,6 @@
  *
  *   printf --> FILE's buffer --> sieve_write --> held: the character that is not whole yet --> fd
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/spw_proc.h"
-#include "base/spw_types.h"
 #include "doctor.h"
 
 #define BUSY_SHOWN 3u

@@ -14,7 +14,6 @@
  *   {"mbps", "packets", "wire"}           ->        after it has written itself
  *                                         <-   {"op":"close"}, or the end of stdin
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

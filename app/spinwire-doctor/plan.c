@@ -18,7 +18,6 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +25,6 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
-#include "app_file.h"
 #include "app_json.h"
 #include "plan.h"
 

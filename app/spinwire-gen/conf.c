@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "address.h"
-#include "app_opt.h"
 #include "base/spw_err.h"
 #include "conf.h"
 #include "time/spw_time.h"

@@ -19,7 +19,6 @@
 #include "app_eal.h"
 #include "app_file.h"
 #include "app_hdr.h"
-#include "app_json.h"
 #include "app_life.h"
 #include "app_lcores.h"
 #include "app_limits.h"

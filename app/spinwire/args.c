@@ -16,7 +16,6 @@
 
 #include "app.h"
 #include "app_file.h"
-#include "app_json.h"
 #include "app_limits.h"
 #include "app_opt.h"
 #include "base/spw_err.h"

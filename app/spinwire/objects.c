@@ -13,7 +13,6 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -22,7 +21,6 @@
 #include "app_text.h"
 #include "base/spw_err.h"
 #include "base/spw_file.h"
-#include "base/spw_log.h"
 #include "objects_slow.h"
 
 #define CONSUMER_TURNS 20u /* of the control loop, between two looks at consumers */

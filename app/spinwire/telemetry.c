@@ -10,7 +10,6 @@
  *
  * Source: rte_telemetry.h; names hold letters, digits, '_' and '/' only.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>

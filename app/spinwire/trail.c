@@ -8,7 +8,6 @@
  * in its head, so a reader needs no table of numbers.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "app.h"
 

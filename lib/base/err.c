@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "base/spw_order.h"
 #include "base/spw_text.h"
 
 static _Thread_local char err_text[SPW_ERR_TEXT_BYTES];

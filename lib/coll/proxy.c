@@ -14,7 +14,6 @@
  * its own thread: one of them at a time has the endpoint. Turns make no system call while data
  * moves, apart from the house of lib/xfer once a millisecond.
  */
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <time.h>

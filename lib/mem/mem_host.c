@@ -21,7 +21,6 @@
 #include <numa.h>
 #include <numaif.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -23,13 +23,11 @@
  * Both ends of UP compete for one compare-and-swap of the state, so a loss is counted and reported
  * once.
  */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/spw_err.h"
 #include "base/spw_monotonic.h"
 #include "oob/spw_oob_socket.h"
 #include "peer/conn.h"

@@ -8,7 +8,6 @@
  * (ibv_modify_qp(3) lists them); ERR and RESET need the state only. A failed transition leaves the
  * QP in the state that it had: the caller moves it to ERR or RESET.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/spw_err.h"

@@ -21,7 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "peer/conn.h"
 

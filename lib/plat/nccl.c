@@ -4,7 +4,6 @@
  * Processes that have loaded NCCL, from what probe/nccl.c put into the tree. Facts are of "nccl 0",
  * "nccl 1", in the order of their process ids, so that those of two machines can be compared.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -16,7 +16,6 @@
 
 #include "base/spw_monotonic.h"
 #include "base/spw_order.h"
-#include "rdma/spw_rdma_ctl.h"
 
 void rdma_side_async(void *unused SPW_UNUSED, const struct ibv_async_event *event)
 {

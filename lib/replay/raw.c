@@ -9,12 +9,10 @@
  * open.c opens the reader, replay_frames asks it for the frames of a POLL. Raw bytes come from a
  * file, so the reader may refuse them: the burst then has no frames.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/spw_err.h"
 #include "replay/replay.h"
 #include "port/spw_port_raw.h"
 

@@ -30,10 +30,8 @@
  * attempt that failed) and conn.c (the peer's DOWN). Nothing here frees a rail: round.c may pair it
  * anew.
  */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/spw_log.h"
 #include "peer/spw_peer_qp.h"

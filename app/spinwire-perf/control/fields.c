@@ -4,7 +4,6 @@
  * Structs as JSON objects, by a table of their fields (fields.h): the facts of an end
  * (result/facts.c), and what it sent in a row (measure/case.c).
  */
-#include <string.h>
 
 #include "app_json.h"
 #include "app_text.h"

@@ -8,10 +8,8 @@
  * The client speaks first. The server's part begins after door.c has taken the hello, so strangers
  * never cause the work of reading the facts of this machine.
  */
-#include <errno.h>
 #include <string.h>
 
-#include "base/spw_err.h"
 #include "control/control.h"
 
 #define GREET_MS 10000u

@@ -14,7 +14,6 @@
 #include "measure/echo.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/spw_err.h"
 #include "base/spw_monotonic.h"

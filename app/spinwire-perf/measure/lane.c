@@ -20,9 +20,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/spw_err.h"
 #include "base/spw_monotonic.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "app_brief.h"
-#include "measure/coll.h"
 #include "result/table.h"
 
 /* Of a latency table, the smallest message: its first row. */

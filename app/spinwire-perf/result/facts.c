@@ -15,14 +15,12 @@
 #include "result/facts.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/spw_err.h"
 #include "base/spw_text.h"
 #include "control/fields.h"
 #include "measure/gpu.h"

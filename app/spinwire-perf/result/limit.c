@@ -8,7 +8,6 @@
  * several rails share is paid for once. With 4 rails these are 256 choices: all are tried.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "measure/pair.h"
 

@@ -10,7 +10,6 @@
  */
 #include "result/phy.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -16,7 +16,6 @@
  */
 #include <hwloc.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "plat/plat_impl.h"
 

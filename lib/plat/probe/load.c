@@ -12,7 +12,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/spw_monotonic.h"
 #include "plat/plat_impl.h"

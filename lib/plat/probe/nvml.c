@@ -12,7 +12,6 @@
  * the answers.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "plat/plat_impl.h"
 #include "plat/probe/library.h"

@@ -10,7 +10,6 @@
  * all of them unavailable, so it must be in every driver that is supported.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/spw_err.h"
 #include "plat/probe/library.h"

@@ -15,7 +15,6 @@
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
-#include <rte_mbuf_dyn.h>
 #include <rte_pci.h>
 #include <stdio.h>
 #include <string.h>

@@ -29,7 +29,6 @@
 #include <rte_interrupts.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

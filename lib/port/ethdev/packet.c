@@ -16,7 +16,6 @@
 #include <rte_version.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "port/ethdev/ethdev.h"
 

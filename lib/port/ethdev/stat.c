@@ -13,9 +13,7 @@
  * The link is polled ten times a second and also reported by EAL's interrupt thread (P1, P2):
  * net_memif raises no interrupt when its peer dies.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf_dyn.h>
@@ -23,7 +21,6 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "base/spw_log.h"
 #include "port/ethdev/ethdev.h"
 #include "time/spw_time.h"
 

@@ -12,7 +12,6 @@
 #include "base/spw_err.h"
 #include "port/rc_port.h"
 #include "peer/spw_peer_conf.h"
-#include "port/port.h"
 #include "port/verbs/verbs.h"
 #include "rdma/spw_rdma_flow.h"
 

@@ -13,11 +13,8 @@
  * (oob/spw_oob_door.h). No QP exists before RAILS.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/spw_err.h"
 #include "xfer/connection.h"
 #include "xfer/endpoint.h"
 #include "xfer/round.h"

@@ -10,7 +10,6 @@
  *   spw_xfer_accept    the first that is READY ─► the caller's
  *   spw_xfer_connect   a handle ─► a connection in TCP (dial.c) ─► READY: the caller's, or failed
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <stdio.h>

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/spw_err.h"
 #include "port/mlx5/rc/rc.h"
 #include "port/rc_inline.h"
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/rc_inline.h"
 #include "port/verbs/rc/rc.h"
 
 #define SQ_MIN 32u

@@ -8,9 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/verbs/verbs.h"
 #include "port/verbs/rc/rc.h"
