@@ -22,9 +22,8 @@
 #include "app_json.h"
 #include "app_life.h"
 #include "base/spw_err.h"
-#include "base/spw_monotonic.h"
 #include "doctor.h"
-#include "hang.h"
+#include "hang/spw_hang.h"
 #include "ssh.h"
 
 #define PROGRAM   "spinwire-doctor"
@@ -40,34 +39,14 @@ struct others {
 
 /* ---- this host ---- */
 
-static void hang_nap(uint64_t until_ms)
+static bool hang_nap(uint64_t until_ns, void *arg)
 {
-	const uint64_t now = spw_monotonic_ms(), left = until_ms > now ? until_ms - now : 0;
-	const struct timespec nap = {.tv_sec = (time_t)(left / 1000),
-				     .tv_nsec = (long)(left % 1000) * 1000000};
+	const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+				       .tv_nsec = (long)(until_ns % 1000000000)};
 
-	nanosleep(&nap, NULL);
-}
-
-/* Each snapshot names the one before, so that a process that ends meanwhile is not just missing. */
-static int hang_snaps_take(const struct doctor_args *args, struct spw_hang_case *c)
-{
-	static const uint32_t at_ms[SPW_HANG_SNAP_CNT] = SPW_HANG_SNAP_MS;
-	struct spw_hang_host *host = &c->host[c->host_cnt++];
-	const uint64_t start = spw_monotonic_ms();
-	int rc = 0;
-
-	gethostname(host->name, sizeof(host->name) - 1);
-	for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT && rc == 0; s++) {
-		hang_nap(start + at_ms[s]);
-		rc = spw_hang_read(
-			&(struct spw_hang_where){.root = "",
-						 .pid = args->hang_pid,
-						 .last = s + 1 == SPW_HANG_SNAP_CNT,
-						 .before = s ? &host->snap[s - 1] : NULL},
-			&host->snap[s]);
-	}
-	return rc;
+	(void)arg;
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+	return true;
 }
 
 /* ---- other hosts ---- */
@@ -149,7 +128,10 @@ static int hang_live(const struct doctor_args *args, struct spw_hang_case *c)
 
 	rc = rc ? rc : others_start(&others);
 	app_life_phase(5000000000ull, "three looks at the ranks");
-	rc = rc ? rc : hang_snaps_take(args, c);
+	rc = rc ? rc
+		: spw_hang_host_read(
+			  &(struct spw_hang_where){.root = "", .pid = args->hang_pid, .last = true},
+			  hang_nap, NULL, c);
 	until = doctor_ssh_until(SILENT_MS);
 	for (uint32_t i = 0; i < others.cnt && rc == 0; i++)
 		others_read(&others, i, until, c);
@@ -179,6 +161,12 @@ static int hang_replay(const struct doctor_args *args, struct spw_hang_case *c)
 
 /* ---- the command ---- */
 
+static void hang_line_put(const char *line, void *arg)
+{
+	(void)arg;
+	puts(line);
+}
+
 /* As the man page says. */
 static int hang_status(const struct spw_hang_answer *answer)
 {
@@ -203,7 +191,7 @@ int doctor_hang(const struct doctor_args *args)
 	if (rc == 0) {
 		spw_hang_judge(&c, &answer);
 		if (!doctor_is_quiet(args))
-			hang_print(&answer);
+			spw_hang_answer_lines(&answer, hang_line_put, NULL);
 		if (args->json)
 			rc = app_json_write("--json", spw_hang_answer_json(&answer), args->json);
 		if (args->save && app_json_write("--save", spw_hang_case_json(&c), args->save))

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/spw_err.h"
 #include "base/spw_monotonic.h"
@@ -66,4 +67,26 @@ int spw_hang_read(const struct spw_hang_where *where, struct spw_hang_snap *snap
 	hang_recorder_read(&r);
 	snap_out->taken = true;
 	return 0;
+}
+
+/* Each snapshot names the one before, so that a process that ends meanwhile is not just missing. */
+int spw_hang_host_read(const struct spw_hang_where *where, spw_hang_nap *nap, void *arg,
+		       struct spw_hang_case *c)
+{
+	static const uint32_t at_ms[SPW_HANG_SNAP_CNT] = SPW_HANG_SNAP_MS;
+	struct spw_hang_host *host = &c->host[c->host_cnt++];
+	const uint64_t start = spw_monotonic_ns();
+	int rc = 0;
+
+	gethostname(host->name, sizeof(host->name) - 1);
+	for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT && rc == 0; s++) {
+		struct spw_hang_where now = *where;
+
+		now.last = where->last && s + 1 == SPW_HANG_SNAP_CNT;
+		now.before = s ? &host->snap[s - 1] : NULL;
+		if (!nap(start + at_ms[s] * 1000000ull, arg))
+			return -ECANCELED;
+		rc = spw_hang_read(&now, &host->snap[s]);
+	}
+	return rc;
 }

@@ -320,6 +320,24 @@ struct spw_hang_case {
 	struct spw_hang_host host[SPW_HANG_HOST_MAX];
 };
 
+/* Waits until that moment of CLOCK_MONOTONIC. Returns: false: the snapshots are not wanted any
+ * more.
+ */
+typedef bool spw_hang_nap(uint64_t until_ns, void *arg);
+
+/* Purpose: adds this host with all its snapshots to a case, SPW_HANG_SNAP_MS apart.
+ * Shape: where: as of spw_hang_read, which it is passed to; `before` is set here, and `last` of the
+ *   last snapshot alone, if it is set. The case has room for one more host.
+ * Thread: control; takes 5 s, which are spent in nap.
+ * Errors: those of spw_hang_read; -ECANCELED: by nap.
+ */
+int spw_hang_host_read(const struct spw_hang_where *where, spw_hang_nap *nap, void *arg,
+		       struct spw_hang_case *c);
+
+/* Purpose: leaves of a host the processes that belong to the job of one: those with which it shares
+ *   connections or communicators, directly or by others. Thread: control. */
+void spw_hang_host_focus(struct spw_hang_host *host, int64_t pid);
+
 /* Purpose: frees all snapshots; the case is empty. Thread: control. */
 void spw_hang_case_free(struct spw_hang_case *c);
 
@@ -388,6 +406,14 @@ struct spw_hang_answer {
  * Thread: any.
  */
 void spw_hang_judge(const struct spw_hang_case *c, struct spw_hang_answer *answer_out);
+
+#define SPW_HANG_LINE_BYTES 1024u
+
+/* Takes one line of an answer, without its end. */
+typedef void spw_hang_line(const char *line, void *arg);
+
+/* Purpose: the answer for people, in at most ten lines. Thread: any. */
+void spw_hang_answer_lines(const struct spw_hang_answer *answer, spw_hang_line *put, void *arg);
 
 /* Purpose: the answer as "spinwire.hang/1" (share/schema/hang.json).
  * Returns: a new reference; NULL: no memory. Thread: control.

@@ -24,6 +24,7 @@
 #include "base/spw_log.h"
 #include "ncclnet/live.h"
 #include "ncclnet/report.h"
+#include "ncclnet/watch.h"
 #include "plat/spw_plat.h"
 
 /* Of the process. The lock orders the opening and the end of contexts; it is taken before that of a
@@ -222,6 +223,7 @@ static int context_make(uint64_t comm_id, const struct nccl_config *config,
 	ctx->report = nnet_report_open(ctx);
 	ctx->live = nnet_live_open();
 	nnet_live_net(ctx, 1);
+	nnet_watch_start();
 	ctx->next = process.contexts;
 	process.contexts = ctx;
 	*ctx_out = ctx;
@@ -299,6 +301,8 @@ static void context_end(struct nnet_ctx *ctx)
 	while (*at != ctx)
 		at = &(*at)->next;
 	*at = ctx->next;
+	if (!process.contexts)
+		nnet_watch_stop();
 	nnet_report_end(ctx);
 	while (ctx->pending) {
 		struct nnet_pending *p = ctx->pending;
@@ -343,6 +347,7 @@ __attribute__((destructor)) static void context_unload(void)
 {
 	if (spw_fork_cnt)
 		return;
+	nnet_watch_stop();
 	if (process.legacy)
 		nnet_ctx_put(process.legacy);
 	process.legacy = NULL;

@@ -8,8 +8,8 @@
  *   comm.c      listen, connect, accept, close          memory.c   registrations
  *   request.c   isend, irecv, iflush, test              log.c      lines to NCCL's logger
  *   report.c, report_json.c   NCCL_SPINWIRE_REPORT
- *   live.c      NCCL_SPINWIRE_LIVE                      prof.c     NCCL's profiler tables, for
- * live.c
+ *   live.c      NCCL_SPINWIRE_LIVE                      watch.c    NCCL_SPINWIRE_HANG
+ *   prof.c      NCCL's profiler tables, for live.c
  *
  * One device. NCCL sees a single device, which stands for all rails: a connection spreads each
  * message over them itself, so neither both halves of a port nor a second cable need a variable.

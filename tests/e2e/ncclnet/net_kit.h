@@ -36,6 +36,8 @@ void *net_symbol(const char *name);
 /* What the plugin logged since the last call. */
 const char *net_log(void);
 
+/* The id of the communicator that net_init opens, from version 11 on. */
+uint64_t net_comm(const struct net *net);
 int net_init(struct net *net);
 int net_finalize(struct net *net);
 int net_devices(const struct net *net, int *cnt);

@@ -303,7 +303,31 @@ def case_live_private():
         rank.wait(pair.deadline)
 
 
-CASES = {'one': case_rails(1), 'two': case_rails(2), 'four': case_rails(4), 'versions': case_versions,
+def case_hang():
+    """NCCL_SPINWIRE_HANG: the rank that runs names the one that is stopped, once, and goes on when that one does."""
+    pair = Pair(1000000, 100000, env={'NCCL_SPINWIRE_HANG': '1s', 'SPW_TEST_COMM': str(os.getpid())})
+    pair.going()
+    time.sleep(3)
+    check('nothing has moved' not in pair.send.output() + pair.recv.output(), pair.send.output())
+    before = pages(pair)[3]['ended']
+    os.killpg(pair.recv.p.pid, signal.SIGSTOP)
+    pair.send.wait_for('ranks found', pair.deadline)
+    out = pair.send.output()
+    check('NET/spinwire: nothing has moved for 1 s, and 8 requests are open' in out, out)
+    check(f'NET/spinwire: rank 0 (ncclnet_rank, pid {page_of(pair.recv)["pid"]}, ' in out and
+          'holds the others up: its process is stopped' in out, out)
+    time.sleep(8)
+    os.killpg(pair.recv.p.pid, signal.SIGCONT)
+    pair.send.wait_for(lambda: pages(pair)[3]['ended'] > before + 100, pair.deadline)
+    check(pair.send.output() == out and 'nothing has moved' not in pair.recv.output(),
+          f'{pair.send.output()} {pair.recv.output()}')
+    for rank in pair.ranks:
+        os.killpg(rank.p.pid, signal.SIGKILL)
+        rank.wait(pair.deadline)
+
+
+CASES = {'hang': case_hang,
+         'one': case_rails(1), 'two': case_rails(2), 'four': case_rails(4), 'versions': case_versions,
          'unlike_rails': case_unlike_rails,
          'no_rail': case_no_rail, 'hca': case_hca, 'secret': case_secret, 'killed': case_killed,
          'stopped': case_stopped, 'live': case_live, 'live_wait': case_live_wait, 'live_off': case_live_off,

@@ -301,6 +301,44 @@ static void what_is_no_case_is_refused(void **state)
 	}
 }
 
+/* ---- one job of several ---- */
+
+/* A process with one connection. */
+static void process_add(struct spw_hang_snap *snap, int64_t pid, const char *pair, const char *comm)
+{
+	struct spw_hang_proc_row *proc = spw_hang_row_add(snap, SPW_HANG_TABLE_proc);
+	struct spw_hang_conn_row *conn = spw_hang_row_add(snap, SPW_HANG_TABLE_conn);
+
+	proc->pid = conn->pid = spw_hang_num(pid);
+	strcpy(conn->pair, pair);
+	strcpy(conn->comm, comm);
+}
+
+/* Joined by a connection, by a communicator of which an earlier snapshot knew, or not at all. */
+static void a_job_is_cut_out(void **state)
+{
+	struct spw_hang_host host = {0};
+
+	(void)state;
+	for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT; s++) {
+		process_add(&host.snap[s], 6, "ff", "dead");
+		process_add(&host.snap[s], 7, "aa", s ? "" : "c0de");
+		process_add(&host.snap[s], 8, "aa", "");
+		process_add(&host.snap[s], 9, "", s ? "" : "c0de");
+		process_add(&host.snap[s], 10, "", "");
+	}
+	spw_hang_host_focus(&host, 8);
+	for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT; s++) {
+		assert_int_equal(host.snap[s].proc_cnt, 3);
+		assert_int_equal(host.snap[s].conn_cnt, 3);
+		for (uint32_t i = 0; i < 3; i++) {
+			assert_int_equal(host.snap[s].proc[i].pid.value, 7 + i);
+			assert_int_equal(host.snap[s].conn[i].pid.value, 7 + i);
+		}
+		spw_hang_snap_free(&host.snap[s]);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +347,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(less_evidence_gives_no_other_name),
 		cmocka_unit_test(a_case_is_read_as_it_was_written),
 		cmocka_unit_test(what_is_no_case_is_refused),
+		cmocka_unit_test(a_job_is_cut_out),
 	};
 	int rc;
 
