@@ -105,12 +105,23 @@ enum hang_tri hang_test_throttled(const struct hang_sink *sink)
 	return stood > elapsed / 2000 ? HANG_YES : HANG_NO;
 }
 
+/* Whether the other ends of a rank's job were all found: one that was not may be what slows it. */
+static bool group_is_whole(const struct hang_graph *g, uint32_t rank)
+{
+	for (uint32_t i = 0; i < g->conn_cnt; i++)
+		if (g->conn[i].peer == HANG_NONE &&
+		    g->rank[g->conn[i].rank].group == g->rank[rank].group)
+			return false;
+	return true;
+}
+
 /* The same of one that moves: it counts only where the others are known to have their quota. */
 enum hang_tri hang_test_throttled_slow(const struct hang_sink *sink)
 {
 	const struct hang_graph *g = sink->g;
 	char evidence[320];
-	enum hang_tri slow = hang_test_throttled(sink);
+	enum hang_tri slow = group_is_whole(g, sink->rank) ? hang_test_throttled(sink)
+							   : HANG_UNKNOWN;
 
 	for (uint32_t i = 0; i < g->rank_cnt && slow == HANG_YES; i++) {
 		const struct hang_sink other = {
@@ -229,6 +240,8 @@ enum hang_tri hang_test_starved_slow(const struct hang_sink *sink)
 	starved_show(sink, row, &share);
 	if (share.run >= 20 || share.wait < 60)
 		return HANG_NO;
+	if (!group_is_whole(g, sink->rank))
+		return HANG_UNKNOWN;
 	for (uint32_t i = 0; i < g->rank_cnt; i++)
 		if (i != sink->rank && g->rank[i].group == g->rank[sink->rank].group &&
 		    proxy_share(g, i, &others, &other) && others.wait >= 20)

@@ -231,6 +231,14 @@ def throttled_and_moves():
 
 
 @vector("moves")
+def slow_beside_a_rank_without_page():
+    """That one may be what slows the job."""
+    c = throttled_and_moves()
+    c.vanish(0)
+    return c
+
+
+@vector("moves")
 def all_throttled_and_move():
     """Those that wait spin, and use up their quota too."""
     c = throttled_and_moves()
