@@ -276,7 +276,8 @@ def draw_of(seed, cannot, only):
     names = [name for name in CULPRITS if name not in cannot and (not only or name in only)]
     if not names:
         peers.skip('; '.join(cannot.values()))
-    name = draw.choice(names)
+    # As cards from a deck: so many draws as there are culprits have each of them once.
+    name = random.Random(seed // len(names)).sample(names, len(names))[seed % len(names)]
     ranks = draw.randrange(2, 5)
     victim = draw.randrange(ranks)
     other = draw.choice([n for n in range(ranks) if n != victim])

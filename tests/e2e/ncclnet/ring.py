@@ -126,9 +126,10 @@ class Host:
         self.rank.wait_for('ready', self.job.deadline)
         self.pid = next(pid for pid in below(self.rank.p.pid) if comm(pid) == 'ncclnet_ring')
         for fd in os.listdir(f'/proc/{self.pid}/fd'):
-            path = os.readlink(f'/proc/{self.pid}/fd/{fd}')
-            if '/spw-softhca-' in path and path.endswith('/sys/class/infiniband'):
-                self.tree = path.removesuffix('/sys/class/infiniband')
+            with contextlib.suppress(FileNotFoundError):
+                path = os.readlink(f'/proc/{self.pid}/fd/{fd}')
+                if '/spw-softhca-' in path and path.endswith('/sys/class/infiniband'):
+                    self.tree = path.removesuffix('/sys/class/infiniband')
 
     def say(self, line):
         self.rank.say(line)
