@@ -135,6 +135,8 @@ bool hang_rail_is_of(const struct spw_hang_rail_row *rail, const struct spw_hang
 const struct spw_hang_port_row *hang_port_find(const struct spw_hang_snap *snap,
 					       const char *device);
 const struct spw_hang_gpu_row *hang_gpu_find(const struct spw_hang_snap *snap, int64_t pid);
+/* net.c: who listens at the address to which a connection is being made; NULL: it was not found. */
+const struct hang_conn *hang_listener_find(const struct hang_graph *g, const char *peer);
 /* The thread that makes NCCL's calls of that rank, in each snapshot; false: not known in one. */
 bool hang_proxy_find(const struct hang_graph *g, uint32_t rank,
 		     const struct spw_hang_thread_row *row_out[SPW_HANG_SNAP_CNT]);

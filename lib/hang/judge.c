@@ -274,8 +274,15 @@ static void judge_start(struct judge *j)
 	for (uint32_t i = 0; i < g->conn_cnt; i++) {
 		const struct spw_hang_conn_row *row = g->conn[i].row[LAST];
 
-		if (row && !g->rank[g->conn[i].rank].moves && !strcmp(row->state, "connecting") &&
-		    row->state_ns.known && row->state_ns.value > START_NS)
+		const struct hang_conn *to;
+
+		if (!row || g->rank[g->conn[i].rank].moves || strcmp(row->state, "connecting") ||
+		    !row->state_ns.known || row->state_ns.value <= START_NS)
+			continue;
+		to = hang_listener_find(g, row->peer);
+		if (to && g->rank[to->rank].down == HANG_YES)
+			sink_judge(j, HANG_SINK_DOWN, to->rank, HANG_NONE);
+		else
 			sink_judge(j, HANG_SINK_START, g->conn[i].rank, i);
 	}
 }

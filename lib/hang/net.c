@@ -265,15 +265,54 @@ enum hang_tri hang_test_slow_rail(const struct hang_sink *sink)
 
 /* ---- start, and jobs without pages ---- */
 
-/* The side that listens cannot say who should have come. */
+const struct hang_conn *hang_listener_find(const struct hang_graph *g, const char *peer)
+{
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct spw_hang_conn_row *row = g->conn[i].row[LAST];
+		const size_t n = row ? strlen(row->peer) : 0;
+
+		/* "192.0.2.2:7000", and on the page of who dials perhaps ": why" behind it */
+		if (n && !strcmp(row->state, "listening") && !strncmp(row->peer, peer, n) &&
+		    (!peer[n] || peer[n] == ':'))
+			return &g->conn[i];
+	}
+	return NULL;
+}
+
+/* Whether a first packet to that address is not answered. */
+static enum hang_tri start_dials(const struct hang_sink *sink, const char *peer)
+{
+	const struct spw_hang_snap *snap = hang_snap(sink->g, sink->rank, LAST);
+
+	for (uint32_t i = 0; i < snap->dial_cnt; i++)
+		if (hang_is(snap->dial[i].pid, sink->g->rank[sink->rank].pid) == HANG_YES &&
+		    !strncmp(snap->dial[i].remote, peer, strlen(snap->dial[i].remote)))
+			return HANG_YES;
+	return HANG_UNKNOWN;
+}
+
+/* If the rank that listens there asks for a connection, none reaches it; else it has not come. The
+ * side that listens cannot say who should have come. */
 enum hang_tri hang_test_start(const struct hang_sink *sink)
 {
 	const struct spw_hang_conn_row *row = sink->g->conn[sink->conn].row[LAST];
+	const long since = row->state_ns.known ? (long)(row->state_ns.value / 1000000000) : -1L;
+	const struct hang_conn *to = hang_listener_find(sink->g, row->peer);
+	enum hang_tri asks = HANG_UNKNOWN;
 
+	if (to && to->row[1])
+		asks = hang_changed(to->row[1]->calls, to->row[LAST]->calls);
+	if (asks == HANG_NO && sink->who) {
+		*sink->who = to->rank;
+		snprintf(sink->evidence, sink->room,
+			 "it listens at %s and accepts nothing; rank %ld has been connecting for "
+			 "%ld s",
+			 to->row[LAST]->peer, (long)sink->g->rank[sink->rank].rank, since);
+		return HANG_YES;
+	}
 	snprintf(sink->evidence, sink->room, "it has been %s for %ld s; the other end is %s",
-		 row->state, row->state_ns.known ? (long)(row->state_ns.value / 1000000000) : -1L,
-		 row->peer[0] ? row->peer : "not known");
-	return !strcmp(row->state, "connecting") ? HANG_YES : HANG_UNKNOWN;
+		 row->state, since, row->peer[0] ? row->peer : "not known");
+	return to ? asks : start_dials(sink, row->peer);
 }
 
 /* The same connection for 5 s: its first packet is dropped, or nobody is there. */

@@ -102,6 +102,8 @@ def wrong_interface():
         c.rows(rank, "rail").clear()
     c.rows(0, "conn").append(dict(c.conn(0, 0, 1, "", 1), state="connecting", begun=0, ended=0, tid=0,
                                   state_ns=60 * SECOND, peer="198.51.100.7:7000"))
+    c.rows(0, "dial").append({"pid": 4000, "local": "192.0.2.1:40000", "remote": "198.51.100.7:7000",
+                              "state": "SYN_SENT"})
     return c
 
 
@@ -165,6 +167,35 @@ def stopped_by_a_debugger():
 def stopped_without_pages():
     c = Case(page=0)
     c.set(1, "thread", 0, state="T")
+    return c
+
+
+def joining(calls):
+    """Rank 0 connects to rank 1, which listens and calls accept so often."""
+    c = Case()
+    for rank in (0, 1):
+        c.rows(rank, "conn").clear()
+        c.rows(rank, "rail").clear()
+    for rank, state in ((0, "connecting"), (1, "listening")):
+        c.rows(rank, "conn").append({**c.conn(rank, 0, 1 - rank, "", 1), "state": state, "begun": 0, "ended": 0,
+                                     "tid": 0, "state_ns": 60 * SECOND, "calls+": 1000 if rank == 0 else calls})
+    return c
+
+
+@vector("culprit 1 bootstrap")
+def rank_does_not_accept():
+    return joining(0)
+
+
+@vector("culprit 0 bootstrap")
+def nothing_reaches_a_rank_that_accepts():
+    return joining(1000)
+
+
+@vector("culprit 1 process")
+def stopped_before_it_accepts():
+    c = joining(0)
+    c.rows(1, "thread")[0]["state"] = "T"
     return c
 
 
