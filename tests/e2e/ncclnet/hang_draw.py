@@ -25,17 +25,18 @@ CULPRITS = {}
 EVIDENCE = ('all', 'silent', 'nopage', 'noprofiler')
 SETTLE_S = 1.5  # what stands still must do so before the first look
 Truth = collections.namedtuple('Truth', 'ranks layer rules evidence')
+Culprit = collections.namedtuple('Culprit', 'inject devices joined env')
 
 
 class Cannot(Exception):
     """What this machine cannot do."""
 
 
-def culprit(devices=(1, 2), env=lambda ranks, victim: {}):
-    """A function that makes victim hang the job and returns the truth; devices: how many a host may have; env: of
-    ranks, before they start."""
+def culprit(devices=(1, 2), joined=True, env=lambda ranks, victim: {}):
+    """A function that makes victim hang the job and returns the truth; devices: how many a host may have; joined: the
+    ranks have connected before; env: of ranks, before they start."""
     def add(function):
-        CULPRITS[function.__name__] = (function, devices, env)
+        CULPRITS[function.__name__] = Culprit(function, devices, joined, env)
         return function
     return add
 
@@ -242,7 +243,17 @@ def unlike(job, victim, draw):
     return Truth({None}, 'program', {'diverged'}, f'on rank {victim}')
 
 
-@culprit(env=lambda ranks, victim: {(victim + 1) % ranks: {
+@culprit(joined=False)
+def never_joins(job, victim, _):
+    """It listens, and neither accepts nor connects."""
+    for host in job.hosts:
+        if host.number != victim:
+            host.say('join')
+    time.sleep(11)  # until then it may still come
+    return Truth({victim}, 'bootstrap', {'start'}, 'accepts nothing')
+
+
+@culprit(joined=False, env=lambda ranks, victim: {(victim + 1) % ranks: {
     'NCCL_SPINWIRE_BIND': ring.ELSEWHERE.format((victim + 1) % ranks + 1) + ':0'}})
 def wrong_interface(job, victim, _):
     """It connects to an interface of the next rank that it does not reach."""
@@ -281,12 +292,12 @@ def draw_of(seed, cannot, only):
     ranks = draw.randrange(2, 5)
     victim = draw.randrange(ranks)
     other = draw.choice([n for n in range(ranks) if n != victim])
-    return Draw(seed, name, ranks, draw.choice(CULPRITS[name][1]), victim, draw.choice((victim, other)))
+    return Draw(seed, name, ranks, draw.choice(CULPRITS[name].devices), victim, draw.choice((victim, other)))
 
 
 def job_of(program, d, evidence):
     """With the variables of torchrun, or without."""
-    more = CULPRITS[d.name][2](d.ranks, d.victim)
+    more = CULPRITS[d.name].env(d.ranks, d.victim)
     env = {n: {**({'RANK': str(n), 'WORLD_SIZE': str(d.ranks)} if d.seed % 2 else {}), **more.get(n, {})}
            for n in range(d.ranks)}
     job = ring.Job(program, d.ranks, d.devices, nopage=d.other if evidence == 'nopage' else None,
@@ -308,9 +319,9 @@ def asked(program, d, evidence, keep):
     with peers.together():
         job = job_of(program, d, evidence)
         try:
-            if not CULPRITS[d.name][2](d.ranks, d.victim):
+            if CULPRITS[d.name].joined:
                 job.join()
-            truth = CULPRITS[d.name][0](job, d.victim, random.Random(d.seed))
+            truth = CULPRITS[d.name].inject(job, d.victim, random.Random(d.seed))
             time.sleep(SETTLE_S)
             kinds = [evidence] + (['silent'] if evidence == 'all' and 'silent' in keep.evidence else [])
             asker = (d.other + 1) % d.ranks

@@ -340,8 +340,9 @@ int main(int argc, char **argv)
 	rank_must(net_listen(&ring.net, 0, handle, &ring.listen));
 	ring_path(&ring, ring.rank, path);
 	rank_handle_share(path, handle);
-	rank_must(pthread_create(&thread, NULL, ring_proxy, &ring) ||
-		  pthread_create(&thread, NULL, ring_sysfs, &ring));
+	rank_must(pthread_create(&thread, NULL, ring_sysfs, &ring) ||
+		  pthread_create(&thread, NULL, ring_proxy, &ring) ||
+		  pthread_setname_np(thread, "proxy"));
 	/* The doctor knows NCCL's processes by the name of its library. */
 	snprintf(path, sizeof(path), "%s/libnccl.so.2", ring.folder);
 	fd = open(path, O_RDONLY | O_CLOEXEC);

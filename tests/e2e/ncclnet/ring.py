@@ -152,11 +152,7 @@ class Host:
 
     def proxy(self):
         """The thread that moves messages, as this script's /proc has it."""
-        return max((tid for tid in map(int, os.listdir(f'/proc/{self.pid}/task'))), key=self._run_ns)
-
-    def _run_ns(self, tid):
-        with open(f'/proc/{self.pid}/task/{tid}/schedstat', encoding='ascii') as f:
-            return int(f.read().split()[0])
+        return next(int(tid) for tid in os.listdir(f'/proc/{self.pid}/task') if comm(tid) == 'proxy')
 
     def doctor(self, *words, env=None):
         with tempfile.TemporaryDirectory(prefix='spw-sys-') as folder:
