@@ -350,6 +350,7 @@ struct hca_dev {
 	struct hca_mcast *mcast;
 	struct hca_flow *flows; /* by priority; see hca_flow.h */
 	struct hca_cnt cnt;     /* N */
+	uint32_t cm_work;       /* the connection manager has something for the NIC: cm/cm.h */
 	struct nic_dev *nic;
 };
 

@@ -10,7 +10,8 @@
  *       infiniband_verbs/uverbsN/                       ibdev, dev, abi_version
  *       net/<interface>/                                with --netdev, or of the card
  *   sys/class/infiniband/<name>, sys/class/infiniband_verbs/uverbsN, sys/bus/pci/devices/<function>
- *   dev/infiniband/uverbsN, dev/ptpN
+ *   sys/class/misc/rdma_cm/                             abi_version, dev
+ *   dev/infiniband/uverbsN, dev/infiniband/rdma_cm, dev/ptpN
  *
  *   sysfs_build     all files, when the process first looks for a device       preload/proc.c
  *   sysfs_refresh   what changes, before the program opens or reads it         preload/vfs.c
@@ -421,6 +422,10 @@ int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt)
 {
 	int rc = tree_file(t, "sys/class/infiniband_verbs/abi_version", "6");
 
+	rc = rc ? rc : tree_file(t, "sys/class/misc/rdma_cm/abi_version", "4");
+	rc = rc ? rc
+		: tree_file(t, "sys/class/misc/rdma_cm/dev", "%u:%u", RDMA_CM_MAJOR, RDMA_CM_MINOR);
+	rc = rc ? rc : tree_file(t, "dev/infiniband/rdma_cm", "rdma_cm");
 	rc = rc ? rc : tree_dir(t, "sys/bus/pci/drivers/mlx5_core");
 	for (uint32_t i = 0; i < cnt && !rc; i++)
 		rc = build_dev(t, &devs[i]);

@@ -62,6 +62,8 @@ static inline uint32_t sysfs_uverbs(const struct hca_cfg *cfg, uint32_t dev_idx)
 	return cfg->uverbs_first + dev_idx;
 }
 
+#define RDMA_CM_MAJOR              10u /* a miscellaneous device */
+#define RDMA_CM_MINOR              124u
 #define UVERBS_MAJOR               231u
 #define UVERBS_MINOR(cfg, dev_idx) (192u + sysfs_uverbs(cfg, dev_idx))
 

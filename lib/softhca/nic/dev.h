@@ -86,6 +86,7 @@ struct nic_dev {
 	struct nic_strict strict;
 	struct nic_neigh neigh[NIC_NEIGH_MAX];
 	uint32_t neigh_cnt;
+	uint32_t mad_psn;     /* of QP 1 */
 	bool conflict_logged; /* another NIC on the cable has an address of this one */
 	uint64_t too_long;    /* frames above the MTU that were to be sent */
 	/* For nic_memory_gone: who is at work. */

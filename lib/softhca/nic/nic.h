@@ -103,6 +103,16 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask);
 int nic_resolve(struct hca_dev *dev, uint32_t sgid_index, const uint8_t dgid[16],
 		uint8_t mac_out[6]);
 
+/* The way of a management datagram: to QP 1 of the port that has the GID. */
+struct nic_mad {
+	uint8_t dgid[16];
+	uint8_t sgid_index, tclass;
+};
+#define NIC_MAD_BYTES 256u
+/* Purpose: sends one; what is sent to a neighbour whose MAC is not known yet is lost, and the MAC
+ * is asked for. Returns: false: no room on the cable now. Thread:  the NIC thread, or nic_leave. */
+bool nic_mad_send(struct hca_dev *dev, const struct nic_mad *to, const uint8_t *mad);
+
 /* Purpose: the NIC clock now, in its own ticks (the card's clock_khz nominal, with the configured
  *          offset and skew).
  * Thread:  any, without the lock. */

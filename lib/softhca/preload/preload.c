@@ -13,7 +13,8 @@
  *   the program calls                   and this library
  *   open("/sys/class/infiniband/...")   opens that path below the private folder (vfs_map)
  *   open("/dev/infiniband/uverbs0")     opens a memfd, and marks it (proc_cdev_open)
- *   write, ioctl on a marked one        runs the command (uv_write, uv_ioctl in kernel/)
+ *   write, ioctl on a marked one        runs the command (uv_write, uv_ioctl in kernel/;
+ *                                       ucma_write in cm/)
  *   anything else                       calls the next definition
  *
  * What to know before changing it: nothing here may call a function of libc that is interposed
@@ -36,6 +37,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "softhca/cm/ucma.h"
 #include "softhca/kernel/uverbs.h"
 #include "softhca/nic/nic.h"
 #include "softhca/preload/preload.h"
@@ -97,16 +99,39 @@ READING(__read_chk, (int fd, void *buf, size_t len, size_t room), (fd, buf, len,
 READING(pread, (int fd, void *buf, size_t len, off_t at), (fd, buf, len, at));
 READING(pread64, (int fd, void *buf, size_t len, off64_t at), (fd, buf, len, at));
 
-/* A uverbs file takes commands by write; every other descriptor costs one look at its mark. */
-EXPORT ssize_t write(int fd, const void *buf, size_t len)
+static void cma_put(void *file)
 {
-	struct hca_ctx *ctx = proc_fd_marked(fd) ? proc_ctx_get(fd) : NULL;
+	proc_cma_put(file);
+}
+
+/* A thread that waits for an event may be cancelled there. */
+static int64_t cma_write(struct ucma_file *file, const void *buf, size_t len)
+{
+	static const struct ucma_finder finder = {proc_cma_get, proc_cma_put};
 	int64_t rc;
 
-	if (!ctx)
+	pthread_cleanup_push(cma_put, file);
+	rc = ucma_write(file, buf, len, &finder);
+	pthread_cleanup_pop(1);
+	return rc;
+}
+
+/* Device files take commands by write; every other descriptor costs one look at its mark. */
+EXPORT ssize_t write(int fd, const void *buf, size_t len)
+{
+	const bool marked = proc_fd_marked(fd);
+	struct hca_ctx *ctx = marked ? proc_ctx_get(fd) : NULL;
+	struct ucma_file *cma = marked && !ctx ? proc_cma_get(fd) : NULL;
+	int64_t rc;
+
+	if (cma) {
+		rc = cma_write(cma, buf, len);
+	} else if (ctx) {
+		rc = uv_write(ctx, buf, len);
+		proc_ctx_put(ctx);
+	} else {
 		return NEXT(write)(fd, buf, len);
-	rc = uv_write(ctx, buf, len);
-	proc_ctx_put(ctx);
+	}
 	return rc < 0 ? fail_errno((int)-rc) : (ssize_t)rc;
 }
 
@@ -188,7 +213,7 @@ static mode_t mode_arg(int flags, va_list ap)
 		mode = mode_arg(flags, ap);                                      \
 		va_end(ap);                                                      \
 		if (dev >= 0)                                                    \
-			return proc_cdev_open((uint32_t)dev);                    \
+			return proc_cdev_open((uint32_t)dev, flags);             \
 		counter = vfs_opening(path);                                     \
 		real = vfs_map(path, buf);                                       \
 		return opened_fd(NEXT(name)(__VA_ARGS__, flags, mode), counter); \

@@ -21,6 +21,7 @@
 #include "softhca/preload/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "softhca/cm/ucma.h"
 #include "softhca/hca_real.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/ethtool.h"
@@ -40,10 +42,12 @@
 
 enum { NOT_YET, READY, FAILED };
 
-/* One open device file. Its context lives until the file is closed and no command runs in it. */
+/* One open device file, of a device or of rdma_cm. It lives until the descriptor is closed and no
+ * command runs in it. */
 struct dev_file {
 	struct dev_file *next;
-	struct hca_ctx *ctx;
+	struct hca_ctx *ctx;   /* or NULL */
+	struct ucma_file *cma; /* or NULL */
 	int fd;
 	uint32_t refs;
 	bool closed;
@@ -86,6 +90,7 @@ static void fork_child(void)
 {
 	if (state == READY)
 		nic_forked();
+	ucma_forked();
 	/* `files` and self.devs are copies of the parent's objects: forgotten, not freed. */
 	hca_marks_clear();
 	files = NULL;
@@ -189,42 +194,57 @@ bool proc_fd_marked(int fd)
 	return hca_mark_get(fd);
 }
 
-/* The mark comes last: only a file that is open in full has one. */
-static int proc_file_open(struct hca_dev *dev, struct dev_file *f)
+static void proc_file_close(struct dev_file *f)
 {
-	int rc = hca_ctx_open(dev, &f->ctx);
-
-	if (rc)
-		return rc;
-	f->fd = f->ctx->fd;
-	f->refs = 1;
-	rc = hca_mark_set(f->fd);
-	if (rc) {
-		real_close(f->fd);
+	if (f->ctx)
 		hca_ctx_close(f->ctx);
-	}
+	else
+		ucma_close(f->cma);
+	free(f);
+}
+
+static int proc_file_open(struct proc *p, uint32_t dev_idx, struct dev_file *f)
+{
+	int rc;
+
+	if (dev_idx == PROC_CMA)
+		return ucma_open(p->devs, p->cfg.dev_cnt, &f->cma, &f->fd);
+	rc = hca_ctx_open(&p->devs[dev_idx], &f->ctx);
+	if (!rc)
+		f->fd = f->ctx->fd;
 	return rc;
 }
 
-/* The descriptor is a memfd of the context (kernel/uar.c), which mmap() then works on by itself. */
-int proc_cdev_open(uint32_t dev_idx)
+/* The descriptor is a memfd of the context (kernel/uar.c), which mmap() then works on by itself, or
+ * a pipe of rdma_cm. The mark comes last: only a file that is open in full has one. */
+int proc_cdev_open(uint32_t dev_idx, int flags)
 {
 	struct proc *p = proc_get();
 	struct dev_file *f;
 	int rc;
 
-	if (!p || dev_idx >= p->cfg.dev_cnt) {
+	if (!p || (dev_idx >= p->cfg.dev_cnt && dev_idx != PROC_CMA)) {
 		errno = ENXIO;
 		return -1;
 	}
 	/* Without the mutex, which every command of another thread needs. */
 	f = calloc(1, sizeof(*f));
-	rc = f ? proc_file_open(&p->devs[dev_idx], f) : -ENOMEM;
+	rc = f ? proc_file_open(p, dev_idx, f) : -ENOMEM;
 	if (rc) {
 		free(f);
 		errno = -rc;
 		return -1;
 	}
+	f->refs = 1;
+	rc = hca_mark_set(f->fd);
+	if (rc) {
+		real_close(f->fd);
+		proc_file_close(f);
+		errno = -rc;
+		return -1;
+	}
+	if (flags & O_NONBLOCK)
+		fcntl(f->fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	pthread_mutex_lock(&mutex);
 	f->next = files;
 	files = f;
@@ -232,18 +252,54 @@ int proc_cdev_open(uint32_t dev_idx)
 	return f->fd;
 }
 
-/* A descriptor that was closed is not found, though its context may live on in a command. */
+/* A descriptor that was closed is not found, though its file may live on in a command. With the
+ * mutex. */
+static struct dev_file *proc_file_of(int fd)
+{
+	struct dev_file *f = files;
+
+	while (f && (f->closed || f->fd != fd))
+		f = f->next;
+	return f;
+}
+
 struct hca_ctx *proc_ctx_get(int fd)
 {
 	struct dev_file *f;
 
 	pthread_mutex_lock(&mutex);
-	for (f = files; f && (f->closed || f->fd != fd); f = f->next)
-		;
-	if (f)
+	f = proc_file_of(fd);
+	if (f && f->ctx)
 		f->refs++;
 	pthread_mutex_unlock(&mutex);
 	return f ? f->ctx : NULL;
+}
+
+struct ucma_file *proc_cma_get(int fd)
+{
+	struct dev_file *f;
+
+	pthread_mutex_lock(&mutex);
+	f = proc_file_of(fd);
+	if (f && f->cma)
+		f->refs++;
+	pthread_mutex_unlock(&mutex);
+	return f ? f->cma : NULL;
+}
+
+int proc_fd_dev(int fd)
+{
+	struct dev_file *f;
+	int idx = -1;
+
+	if (!proc_fd_marked(fd))
+		return -1;
+	pthread_mutex_lock(&mutex);
+	f = proc_file_of(fd);
+	if (f)
+		idx = (int)(f->ctx ? f->ctx->dev->idx : PROC_CMA);
+	pthread_mutex_unlock(&mutex);
+	return idx;
 }
 
 /* Drops one reference; the last one closes the context. */
@@ -262,11 +318,8 @@ static void proc_file_put(struct dev_file *file, bool closing)
 		}
 	}
 	pthread_mutex_unlock(&mutex);
-	if (last) {
-		/* Outside the mutex: this takes the device lock, and waits for the NIC. */
-		hca_ctx_close(file->ctx);
-		free(file);
-	}
+	if (last) /* Outside the mutex: this takes the device lock, and waits for the NIC. */
+		proc_file_close(file);
 }
 
 void proc_ctx_put(struct hca_ctx *ctx)
@@ -281,6 +334,18 @@ void proc_ctx_put(struct hca_ctx *ctx)
 		proc_file_put(f, false);
 }
 
+void proc_cma_put(struct ucma_file *cma)
+{
+	struct dev_file *f;
+
+	pthread_mutex_lock(&mutex);
+	for (f = files; f && f->cma != cma; f = f->next)
+		;
+	pthread_mutex_unlock(&mutex);
+	if (f)
+		proc_file_put(f, false);
+}
+
 /* A completion or event channel: any context may have opened it, so all are asked. */
 static void channel_closing(int fd)
 {
@@ -288,6 +353,8 @@ static void channel_closing(int fd)
 
 	pthread_mutex_lock(&mutex);
 	for (struct dev_file *f = files; f && !found; f = f->next) {
+		if (!f->ctx)
+			continue;
 		hca_lock(f->ctx->dev);
 		found = hca_channel_fd_closed(f->ctx, fd);
 		hca_unlock(f->ctx->dev);
@@ -303,8 +370,7 @@ void proc_fd_closing(int fd)
 
 	hca_mark_clear(fd);
 	pthread_mutex_lock(&mutex);
-	for (f = files; f && (f->closed || f->fd != fd); f = f->next)
-		;
+	f = proc_file_of(fd);
 	pthread_mutex_unlock(&mutex);
 	if (f)
 		proc_file_put(f, true);

@@ -12,8 +12,12 @@
 #ifndef SPW_SOFTHCA_PROC_H
 #define SPW_SOFTHCA_PROC_H
 
+#include <sys/sysmacros.h>
+
 #include "softhca/hca_obj.h"
 #include "softhca/kernel/tree.h"
+
+struct ucma_file;
 
 struct proc {
 	struct hca_cfg cfg;
@@ -38,12 +42,19 @@ void proc_exit(void); /* at exit, in a signal handler too; a no-op in a forked c
 
 /* Returns: false: certainly none of ours; true: ask proc_ctx_get. Takes no lock. */
 bool proc_fd_marked(int fd);
-/* Purpose: open() of a device file. Returns: a descriptor, or -1 and errno. */
-int proc_cdev_open(uint32_t dev_idx);
+/* In place of a device's index: /dev/infiniband/rdma_cm. */
+#define PROC_CMA HCA_DEV_MAX
+/* Purpose: open() of a device file, of rdma_cm with O_NONBLOCK or not.
+ * Returns: a descriptor, or -1 and errno. */
+int proc_cdev_open(uint32_t dev_idx, int flags);
+/* Returns: index of the device that a descriptor has open, PROC_CMA, or -1. Thread: any. */
+int proc_fd_dev(int fd);
 /* Returns: the context of a descriptor, or NULL. It stays valid until proc_ctx_put, also if another
  * thread closes the descriptor meanwhile. Thread: any. */
 struct hca_ctx *proc_ctx_get(int fd);
 void proc_ctx_put(struct hca_ctx *ctx);
+struct ucma_file *proc_cma_get(int fd);
+void proc_cma_put(struct ucma_file *cma);
 /* Purpose: the application closes a device file or a channel; called before the real close. */
 void proc_fd_closing(int fd);
 
@@ -63,7 +74,7 @@ bool proc_ethtool(const struct ifreq *ifr, int *rc_out);
 const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES]);
 /* Purpose: the reverse, in place, for results of realpath. NULL: no-op. */
 void vfs_unmap(char *path);
-/* Returns: the index of the device whose character device this path names, or -1. */
+/* Returns: the index of the device whose character device this path names, PROC_CMA, or -1. */
 int vfs_cdev(const char *path);
 /* Returns: whether this descriptor is the PTP clock of one of our devices. Thread: any. */
 bool vfs_is_ptp(int fd);

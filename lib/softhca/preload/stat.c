@@ -10,7 +10,7 @@
  * path, or by descriptor.
  *
  *   by path         vfs_cdev: is it a device file? vfs_map: where it is
- *   by descriptor   is it marked, and has it a context?
+ *   by descriptor   is it marked, and a device file?
  *
  * What to know before changing it: a program compares st_rdev with the text of the file `dev` in
  * sysfs (kernel/sysfs.c), so both use UVERBS_MINOR.
@@ -24,25 +24,19 @@
 #include "softhca/preload/preload.h"
 #include "softhca/preload/proc.h"
 
-/* The context must not go while it is read: it is taken and put back. */
-static uint32_t ctx_dev_idx(int fd, bool *ours_out)
+/* What the file `dev` in sysfs says too. */
+static dev_t cdev_number(int idx)
 {
-	struct hca_ctx *ctx = proc_fd_marked(fd) ? proc_ctx_get(fd) : NULL;
-	uint32_t idx = 0;
-
-	*ours_out = ctx;
-	if (ctx) {
-		idx = ctx->dev->idx;
-		proc_ctx_put(ctx);
-	}
-	return idx;
+	if (idx == PROC_CMA)
+		return makedev(RDMA_CM_MAJOR, RDMA_CM_MINOR);
+	return makedev(UVERBS_MAJOR, UVERBS_MINOR(proc_cfg(), (uint32_t)idx));
 }
 
 /* Size and times stay those of the file that stands in for it. */
-#define AS_CDEV(st, idx)                                                                          \
-	do {                                                                                      \
-		(st)->st_mode = S_IFCHR | 0666;                                                   \
-		(st)->st_rdev = makedev(UVERBS_MAJOR, UVERBS_MINOR(proc_cfg(), (uint32_t)(idx))); \
+#define AS_CDEV(st, idx)                            \
+	do {                                        \
+		(st)->st_mode = S_IFCHR | 0666;     \
+		(st)->st_rdev = cdev_number((idx)); \
 	} while (0)
 
 #define STAT_PATH(name, next, params, ...)             \
@@ -57,15 +51,14 @@ static uint32_t ctx_dev_idx(int fd, bool *ours_out)
 		return rc;                             \
 	}
 
-#define STAT_FD(name, next, params)                    \
-	EXPORT int name params                         \
-	{                                              \
-		bool ours;                             \
-		uint32_t idx = ctx_dev_idx(fd, &ours); \
-		int rc = NEXT(next)(fd, st);           \
-		if (rc == 0 && ours)                   \
-			AS_CDEV(st, idx);              \
-		return rc;                             \
+#define STAT_FD(name, next, params)          \
+	EXPORT int name params               \
+	{                                    \
+		int idx = proc_fd_dev(fd);   \
+		int rc = NEXT(next)(fd, st); \
+		if (rc == 0 && idx >= 0)     \
+			AS_CDEV(st, idx);    \
+		return rc;                   \
 	}
 
 STAT_PATH(stat, stat, (const char *restrict path, struct stat *restrict st), real, st);
@@ -100,8 +93,8 @@ EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned int m
 
 	if (rc == 0 && idx >= 0) {
 		st->stx_mode = S_IFCHR | 0666;
-		st->stx_rdev_major = UVERBS_MAJOR;
-		st->stx_rdev_minor = UVERBS_MINOR(proc_cfg(), (uint32_t)idx);
+		st->stx_rdev_major = major(cdev_number(idx));
+		st->stx_rdev_minor = minor(cdev_number(idx));
 	}
 	return rc;
 }

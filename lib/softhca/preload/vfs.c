@@ -7,11 +7,11 @@
  * one of our PCI functions. Any other path costs a comparison of a few bytes.
  *
  *   path                                     emulated
- *   /sys/class/infiniband, ..._verbs         all of it
+ *   /sys/class/infiniband, ..._verbs         all of it, as /sys/class/misc/rdma_cm
  *   /sys/class/net                           all of it, if the card brings its interfaces
  *   /sys/bus/pci/devices                     the listing, and our functions
  *   /sys/devices/pci...                      our functions; folders above them that are not real
- *   /dev/infiniband, its uverbsN, /dev/ptpN  the listing, and our devices
+ *   /dev/infiniband, its uverbsN, /dev/ptpN  the listing, and our devices; rdma_cm
  *
  * Every interposed function of preload.c and stat.c that takes a path asks vfs_map() first. What to
  * know before changing it: it decides by the text of the path alone. Relative paths, descriptors of
@@ -33,6 +33,8 @@
 #define DIR_DEVS  "/sys/devices/pci"
 #define DIR_DEV   "/dev/infiniband"
 #define CDEV      DIR_DEV "/uverbs"
+#define CMA       DIR_DEV "/rdma_cm"
+#define DIR_CMA   "/sys/class/misc/rdma_cm"
 #define PTP       "/dev/ptp"
 
 /* Three comparisons: the beginning of a path, the folder itself, the folder and all below it. */
@@ -94,7 +96,11 @@ int vfs_cdev(const char *path)
 	char *end;
 	unsigned long n;
 
-	if (!path || !cfg || !path_starts(path, CDEV))
+	if (!path || !cfg || !path_starts(path, DIR_DEV))
+		return -1;
+	if (strcmp(path, CMA) == 0)
+		return PROC_CMA;
+	if (!path_starts(path, CDEV))
 		return -1;
 	n = strtoul(path + strlen(CDEV), &end, 10);
 	if (end == path + strlen(CDEV) || *end || n < cfg->uverbs_first ||
@@ -140,7 +146,7 @@ static bool path_is_emulated(const char *path)
 	if (path_starts(path, PTP))
 		return path_is_our_ptp(path, cfg);
 	if (path_is_within(path, DIR_CLASS) || path_is_within(path, DIR_VERBS) ||
-	    path_is(path, DIR_DEV) || path_is(path, DIR_PCI))
+	    path_is_within(path, DIR_CMA) || path_is(path, DIR_DEV) || path_is(path, DIR_PCI))
 		return true;
 	if (path_is_within(path, DIR_NET))
 		return cfg->dev[0].netdev_emulated;

@@ -7,7 +7,8 @@
  *   above the port's MTU           counted rx_oversize_pkts_phy }
  *   too short, bad lengths         counted port_rcv_errors      } dropped here,
  *   wrong ICRC                     counted rx_icrc_encapsulated } before any QP
- *   RoCE for a MAC of this NIC     its QP by number (0xffffff: the QPs of the group), and sniffers
+ *   RoCE for a MAC of this NIC     its QP by number (0xffffff: the QPs of the group; 1: the
+ *                                  connection manager), and sniffers
  *   RoCE for another MAC, others   ARP, then what the port lets in (l2.c) to the steering rules
  *                                  (raw_steer); may have to wait
  *
@@ -24,14 +25,9 @@
 /* Notes the sender's MAC. */
 static void rx_learn(struct nic_dev *nd, const struct wire_pkt *k)
 {
-	uint8_t gid[16] = {0};
+	uint8_t gid[16];
 
-	if (k->ipv6) {
-		memcpy(gid, k->l3 + 8, 16);
-	} else {
-		gid[10] = gid[11] = 0xff;
-		memcpy(gid + 12, k->l3 + 12, 4);
-	}
+	wire_gid(k, false, gid);
 	neigh_learn(nd, gid, k->l2 + 6);
 }
 
@@ -101,14 +97,9 @@ static bool rx_mac_is_mine(const struct nic_dev *nd, const uint8_t *mac)
 /* Multicast UD: to every attached QP. */
 static void rx_to_group(struct nic_dev *nd, struct wire_pkt *k)
 {
-	uint8_t gid[16] = {0};
+	uint8_t gid[16];
 
-	if (k->ipv6) {
-		memcpy(gid, k->l3 + 24, 16);
-	} else {
-		gid[10] = gid[11] = 0xff;
-		memcpy(gid + 12, k->l3 + 16, 4);
-	}
+	wire_gid(k, true, gid);
 	for (struct hca_mcast *m = nd->dev->mcast; m; m = m->next)
 		if (memcmp(m->gid, gid, 16) == 0 && m->qp->nic &&
 		    m->qp->nic->transport == SPW_PRM_UD)
@@ -203,6 +194,10 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 	rx_to_rules(nd, f, true);
 	if (spw_unlikely(k.dqpn == 0xffffff)) {
 		rx_to_group(nd, &k);
+		return true;
+	}
+	if (spw_unlikely(k.dqpn == MAD_QPN)) {
+		mad_rx(nd, &k);
 		return true;
 	}
 	qp = hca_qp_get(nd->dev, k.dqpn);

@@ -146,6 +146,18 @@ enum wire_verdict {
 enum wire_verdict wire_parse(const uint8_t *frame, uint32_t len, bool icrc_valid,
 			     struct wire_pkt *pkt_out);
 
+/* Purpose: the GID of the packet's source or destination address. Thread: any. */
+SPW_INLINE void wire_gid(const struct wire_pkt *k, bool destination, uint8_t gid_out[16])
+{
+	if (k->ipv6) {
+		memcpy(gid_out, k->l3 + (destination ? 24 : 8), 16);
+		return;
+	}
+	memset(gid_out, 0, 10);
+	memset(gid_out + 10, 0xff, 2);
+	memcpy(gid_out + 12, k->l3 + (destination ? 16 : 12), 4);
+}
+
 /* The part of the headers that stays the same for one address vector. */
 struct wire_tmpl {
 	uint8_t hdr[WIRE_ETH_BYTES + WIRE_VLAN_BYTES + WIRE_IP6_BYTES + WIRE_UDP_BYTES +

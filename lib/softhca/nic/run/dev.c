@@ -7,10 +7,12 @@
  *   nic_clock_publish   clock pages, first: they are as exact as they are fresh
  *   nic_doorbells       WQEs that were posted; QPs with work join the active list
  *   round_receive       a burst from the cable: RoCE to its QP, the rest by the steering rules
+ *   cm_round            what the connection manager has to send
  *   round_transmit      each active QP once, NIC_QP_BUDGET frames at most
  *   round_timers        retransmission, RNR and moderation, if the earliest is due
  *   round_flush_errors  every 0.1 ms: receive WQEs posted to QPs in ERR, what a fault delayed
- *   round_tick          every 20 ms: dead peers, faults at their time, the link, the trace file
+ *   round_tick          every 20 ms: dead peers, faults at their time, the link, the trace file,
+ *                       resends of the connection manager
  *   cq_comp_flush_all   open compression sessions
  *   adv_round           what the adversary held back and is due now
  *   nic_tx_publish      now the peer gets the frames
@@ -24,6 +26,7 @@
 #include <stdlib.h>
 
 #include "base/spw_err.h"
+#include "softhca/cm/cm.h"
 #include "softhca/inject/inject.h"
 #include "softhca/kernel/kernel.h"
 #include "softhca/nic/eth/eth.h"
@@ -237,6 +240,7 @@ static void round_tick(struct nic_dev *nd)
 	nic_link_tick(nd);
 	l2_refresh(nd);
 	round_chip_check(nd);
+	cm_tick(nd->dev);
 	if (nd->trace)
 		(void)spw_pcapng_flush(nd->trace);
 }
@@ -264,6 +268,8 @@ uint32_t nic_round(struct nic_dev *nd)
 	work += round_receive(nd);
 	if (spw_unlikely(nd->copy_failed))
 		nic_copies_gone(nd);
+	if (cm_has_work(nd->dev))
+		work += cm_round(nd->dev);
 	work += round_transmit(nd);
 	if (spw_unlikely(nd->copier != NULL))
 		round_copies_end(nd);

@@ -10,6 +10,7 @@
  */
 #include <time.h>
 
+#include "softhca/cm/cm.h"
 #include "softhca/inject/inject.h"
 #include "softhca/nic/port/port.h"
 #include "softhca/nic/port/trace.h"
@@ -42,6 +43,7 @@ static int leave_send_last(void *arg)
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
 		if (q->transport == SPW_PRM_RC && q->qp->state >= HCA_QPS_RTR)
 			qp_last_ack(q);
+	cm_leave(nd->dev);
 	nic_tx_flush(nd);
 	return 0;
 }

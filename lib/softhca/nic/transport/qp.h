@@ -266,6 +266,12 @@ void ud_rx(struct nic_qp *q, const struct wire_pkt *k);
 bool uc_tx(struct nic_qp *q);
 void uc_rx(struct nic_qp *q, const struct wire_pkt *k);
 
+/* ---- management datagrams (mad.c) ---- */
+
+#define MAD_QPN 1u
+/* Any packet to QP 1. */
+void mad_rx(struct nic_dev *nd, const struct wire_pkt *k);
+
 /* ---- congestion (cnp.c) ---- */
 
 /* A packet that a switch marked: counts it, and notifies its sender. */

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdmacm.py JUDGE: programs of the distribution that connect by rdma_cm, over a private cable. Each is a server and a
+client, two machines; where the program can compare payload, it does."""
+import re
+import sys
+import time
+
+import peers
+
+SERVER, CLIENT = '10.99.0.1', '10.99.0.2'
+GROUP = '239.1.1.1'
+PERF = ['-F', '-R']
+# judge: server, client, what both must print
+JUDGES = {
+    'rping': (['rping', '-s', '-a', SERVER, '-V', '-v', '-C', '20'], ['rping', '-c', '-a', SERVER, '-V', '-v', '-C', '20'],
+              r'ping data: rdma-ping-19: '),
+    'rping_threads': (['rping', '-s', '-P', '-a', SERVER, '-V', '-v', '-C', '20'],
+                      ['rping', '-c', '-a', SERVER, '-V', '-v', '-C', '20'], None),
+    'rping_size': (['rping', '-s', '-a', SERVER, '-V', '-v', '-C', '5', '-S', '60000'],
+                   ['rping', '-c', '-a', SERVER, '-V', '-v', '-C', '5', '-S', '60000'], r'ping data: rdma-ping-4: '),
+    'ucmatose': (['ucmatose', '-b', SERVER, '-c', '10', '-C', '20'], ['ucmatose', '-s', SERVER, '-c', '10', '-C', '20'],
+                 r'return status 0'),
+    'ucmatose_migrate': (['ucmatose', '-b', SERVER, '-c', '4', '-m', '-t', '8'],
+                         ['ucmatose', '-s', SERVER, '-c', '4', '-m', '-t', '8'], r'return status 0'),
+    'udaddy': (['udaddy', '-b', SERVER, '-c', '4', '-C', '10'], ['udaddy', '-s', SERVER, '-c', '4', '-C', '10'],
+               r'return status 0'),
+    'mckey': (['mckey', '-m', GROUP, '-b', SERVER, '-C', '10'], ['mckey', '-m', GROUP, '-b', CLIENT, '-s', '-C', '10'],
+              r'return status 0'),
+    'rdma_server': (['rdma_server'], ['rdma_client', '-s', SERVER], r'end 0'),
+}
+for name, words in {
+    'send_bw': ['ib_send_bw', '-s', '4096', '-n', '300'],
+    'send_bw_events_qps': ['ib_send_bw', '-e', '-q', '4', '-n', '100'],
+    'send_bw_srq': ['ib_send_bw', '--use-srq', '-q', '2', '-s', '4096', '-n', '200'],
+    'send_bw_ud': ['ib_send_bw', '-c', 'UD', '-s', '1024', '-n', '200'],
+    'send_lat_ud': ['ib_send_lat', '-c', 'UD', '-s', '1024', '-n', '100'],
+    'send_lat': ['ib_send_lat', '-s', '64', '-n', '200'],
+    'write_bw': ['ib_write_bw', '-b', '-s', '65536', '-n', '200'],
+    'write_lat': ['ib_write_lat', '-s', '64', '-n', '200'],
+    'read_bw': ['ib_read_bw', '-s', '4096', '-n', '200'],
+    'read_lat': ['ib_read_lat', '-s', '4096', '-n', '100'],
+    'atomic_bw': ['ib_atomic_bw', '-A', 'FETCH_AND_ADD', '-n', '200'],
+    'atomic_lat': ['ib_atomic_lat', '-A', 'CMP_AND_SWAP', '-n', '100'],
+}.items():
+    JUDGES['perftest_' + name] = ([*words, *PERF], [*words, *PERF, SERVER], peers.PERFTEST_ROW)
+
+
+def listens(server):
+    """Every program but rdma_server and rping prints a line first; then it is given the time to listen."""
+    return re.search(r'Waiting for client|starting|receiving data|^', server.output())
+
+
+def client_until_it_connects(argv, server, deadline):
+    """A server that does not listen yet refuses, or has no address yet."""
+    while True:
+        client = peers.Proc(argv, 'client', peers.env())
+        client.wait(deadline)
+        if client.p.returncode == 0 or server.p.poll() is not None or time.monotonic() > deadline:
+            return client
+        time.sleep(0.5)
+
+
+def main():
+    server_words, client_words, wanted = JUDGES[sys.argv[1]]
+    peers.need(server_words[0], client_words[0])
+    fabric = peers.Fabric()
+    deadline = time.monotonic() + 100
+    with peers.together():
+        server = peers.Proc(fabric.argv(['stdbuf', '-oL', *server_words], '--ip', SERVER), 'server', peers.env())
+        server.wait_for(lambda: listens(server), deadline)
+        if sys.argv[1] == 'mckey': # a group has no connection that could fail
+            server.wait_for('receiving data', deadline)
+        client = client_until_it_connects(fabric.argv(['stdbuf', '-oL', *client_words], '--ip', CLIENT), server, deadline)
+        ends = [client] if wanted is None else [client, server]
+        if wanted is not None:
+            peers.both_end(client, server, deadline=deadline)
+        elif client.p.returncode:
+            raise peers.Failed(f'client exit status {client.p.returncode}')
+        for proc in ends:
+            if not re.search(wanted or r'ping data: rdma-ping-19: ', proc.output(), re.M):
+                raise peers.Failed(f'{proc.name} did not print {wanted}')
+        peers.report(client, server)
+
+
+peers.main(main)
