@@ -56,7 +56,7 @@ static void prof_init(struct rank *r)
 	r->prof = net_symbol("ncclProfiler_v5");
 	rank_must(!r->prof);
 	rank_must(r->prof->init(&r->prof_ctx, net_comm(&r->net), &mask, "harness", 2, 2, r->sends,
-			   NULL));
+				NULL));
 }
 
 static void prof_enqueue(struct rank *r, uint32_t i)

@@ -13,8 +13,8 @@ GROUP = '239.1.1.1'
 PERF = ['-F', '-R']
 # judge: server, client, what both must print
 JUDGES = {
-    'rping': (['rping', '-s', '-a', SERVER, '-V', '-v', '-C', '20'], ['rping', '-c', '-a', SERVER, '-V', '-v', '-C', '20'],
-              r'ping data: rdma-ping-19: '),
+    'rping': (['rping', '-s', '-a', SERVER, '-V', '-v', '-C', '20'],
+              ['rping', '-c', '-a', SERVER, '-V', '-v', '-C', '20'], r'ping data: rdma-ping-19: '),
     'rping_threads': (['rping', '-s', '-P', '-a', SERVER, '-V', '-v', '-C', '20'],
                       ['rping', '-c', '-a', SERVER, '-V', '-v', '-C', '20'], None),
     'rping_size': (['rping', '-s', '-a', SERVER, '-V', '-v', '-C', '5', '-S', '60000'],
@@ -71,7 +71,8 @@ def main():
         server.wait_for(lambda: listens(server), deadline)
         if sys.argv[1] == 'mckey': # a group has no connection that could fail
             server.wait_for('receiving data', deadline)
-        client = client_until_it_connects(fabric.argv(['stdbuf', '-oL', *client_words], '--ip', CLIENT), server, deadline)
+        client = client_until_it_connects(fabric.argv(['stdbuf', '-oL', *client_words], '--ip', CLIENT), server,
+                                          deadline)
         ends = [client] if wanted is None else [client, server]
         if wanted is not None:
             peers.both_end(client, server, deadline=deadline)
