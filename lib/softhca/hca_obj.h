@@ -82,6 +82,7 @@ enum hca_obj_type {
 	HCA_RWQ_TBL,
 	HCA_TIR,
 	HCA_QP,
+	HCA_MATCHER,
 	HCA_FLOW,
 	HCA_UAR,
 	HCA_UMEM, /* from here on: by DEVX only */
@@ -348,9 +349,8 @@ struct hca_dev {
 	uint32_t self_lb_cnt;            /* TIRs that want the function's own frames */
 	struct hca_ctx *ctxs;
 	struct hca_mcast *mcast;
-	struct hca_flow *flows; /* by priority; see hca_flow.h */
-	struct hca_cnt cnt;     /* N */
-	uint32_t cm_work;       /* the connection manager has something for the NIC: cm/cm.h */
+	struct hca_cnt cnt; /* N */
+	uint32_t cm_work;   /* the connection manager has something for the NIC: cm/cm.h */
 	struct nic_dev *nic;
 };
 

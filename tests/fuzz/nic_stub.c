@@ -94,6 +94,16 @@ void nic_wq_modified(struct hca_wq *wq, uint8_t from)
 	(void)wq;
 	(void)from;
 }
+int nic_flow_create(struct hca_flow *f, const struct flow_match *match)
+{
+	(void)f;
+	(void)match;
+	return 0;
+}
+void nic_flow_destroy(struct hca_flow *f)
+{
+	(void)f;
+}
 int nic_qp_create(struct hca_qp *qp)
 {
 	(void)qp;

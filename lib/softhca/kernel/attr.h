@@ -39,4 +39,11 @@ int uv_attr_put(const struct uv_ioctl *io, uint16_t id, const void *src, size_t 
 /* Purpose: writes a new handle into the attribute itself. */
 int uv_attr_put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle);
 
+/* ---- methods (flow/match.c) ---- */
+
+int do_matcher_create(struct uv_ioctl *io);
+int do_matcher_destroy(struct uv_ioctl *io);
+int do_rule_create(struct uv_ioctl *io);
+int do_rule_destroy(struct uv_ioctl *io);
+
 #endif

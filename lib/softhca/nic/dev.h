@@ -27,6 +27,7 @@ struct cable;
 struct control;
 struct copier;
 struct fault;
+struct flow_tables;
 struct nic_cq;
 struct nic_qp;
 struct nic_rq;
@@ -65,6 +66,8 @@ struct nic_dev {
 	uint64_t clock_base_ns;
 	struct hca_uar *uar[NIC_UAR_MAX];
 	uint32_t uar_cnt;
+	struct flow_tables *flows;           /* eth/table.c; NULL: none yet */
+	uint32_t flow_cnt;                   /* rules in them */
 	struct nic_qp *qps;                  /* all, by next */
 	struct nic_qp *act_head, **act_tail; /* QPs with work to send, by act_next */
 	struct nic_qp *sent_list;            /* raw QPs with frames not flushed yet, by sent_next */

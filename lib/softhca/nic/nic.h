@@ -12,7 +12,7 @@
 
 #include <signal.h>
 
-#include "softhca/hca_obj.h"
+#include "softhca/hca_flow.h"
 
 /* Purpose: puts the device on its cable (hca_cfg_cable): sets cable_port and link_up, fills in
  * id.mac and id.ip where they are 0, parses cfg->fault and clock, opens cfg->trace and control.
@@ -84,6 +84,10 @@ void nic_wq_destroy(struct hca_wq *wq);
 void nic_wq_modified(struct hca_wq *wq, uint8_t from);
 int nic_tir_create(struct hca_tir *tir);
 void nic_tir_destroy(struct hca_tir *tir);
+/* The rule meets every frame from now on. match: NULL unless FLOW_NORMAL. Errors too: -EEXIST: its
+ * equal does otherwise, -ENOSPC: its level is full. */
+int nic_flow_create(struct hca_flow *f, const struct flow_match *match);
+void nic_flow_destroy(struct hca_flow *f);
 /* qp->nic is made for RSS QPs too, without queues. */
 int nic_qp_create(struct hca_qp *qp);
 void nic_qp_destroy(struct hca_qp *qp);

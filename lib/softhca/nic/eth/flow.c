@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Receive steering: parsing the headers of a frame, and matching them against the rules.
- *
- * raw.c calls flow_parse() and flow_steer() for each frame that is not RoCE for this NIC. Rules
- * come from kernel/cmd_flow.c, sorted by priority and age. Order of evaluation:
- *
- *   normal rules     the first that matches takes the frame, and every rule equal to it gets it as
- *                    well; a "don't trap" rule gets a copy and takes nothing
- *   default rules    only if no normal rule took the frame
- *   sniffers         always
+ * Receive steering: parsing the headers of a frame. fields.c lays them out for the rules (table.c);
+ * RSS and the CQE's checksum flags use them too.
  *
  * Frames are hostile: every offset is checked against the frame's length, and the number of
  * extension headers that are followed is bounded. A header that is cut or wrong counts as not
@@ -98,6 +91,14 @@ static void flow_parse_ipv6(struct flow_key *k)
 	flow_parse_l4(k);
 }
 
+static void flow_parse_l3(struct flow_key *k)
+{
+	if (k->ether_type == TYPE_IPV4)
+		flow_parse_ipv4(k);
+	else if (k->ether_type == TYPE_IPV6)
+		flow_parse_ipv6(k);
+}
+
 /* The outer VLAN tag is the one that rules compare; inner ones are skipped. */
 void flow_parse(const uint8_t *frame, uint32_t len, struct flow_key *key_out)
 {
@@ -119,161 +120,15 @@ void flow_parse(const uint8_t *frame, uint32_t len, struct flow_key *key_out)
 		at += 4;
 	}
 	k->l3_off = (uint16_t)at;
-	if (k->ether_type == TYPE_IPV4)
-		flow_parse_ipv4(k);
-	else if (k->ether_type == TYPE_IPV6)
-		flow_parse_ipv6(k);
+	flow_parse_l3(k);
 }
 
-/* ---- rules ---- */
-
-/* The value was masked when the rule was made. */
-static bool flow_bytes_match(const uint8_t *frame, const void *value, const void *mask, size_t n)
+void flow_parse_packet(const uint8_t *packet, uint32_t len, uint16_t ether_type,
+		       struct flow_key *key_out)
 {
-	const uint8_t *v = value, *m = mask;
-
-	for (size_t i = 0; i < n; i++)
-		if ((frame[i] & m[i]) != v[i])
-			return false;
-	return true;
-}
-
-/* Rules keep the byte order of the request, which is the network's. */
-static bool flow_be16_match(uint16_t x, uint16_t val_be, uint16_t mask_be)
-{
-	return (spw_cpu_to_be16(x) & mask_be) == val_be;
-}
-
-static bool flow_eth_match(const struct flow_match *m, const struct flow_key *k)
-{
-	const struct ib_uverbs_flow_eth_filter *v = &m->val.eth, *w = &m->mask.eth;
-
-	if (k->frame_bytes < ETH_BYTES || !flow_bytes_match(k->frame, v->dst_mac, w->dst_mac, 6) ||
-	    !flow_bytes_match(k->frame + 6, v->src_mac, w->src_mac, 6))
-		return false;
-	if (w->vlan_tag &&
-	    (!k->has_vlan || !flow_be16_match(k->vlan_tci, v->vlan_tag, w->vlan_tag)))
-		return false;
-	return flow_be16_match(k->ether_type, v->ether_type, w->ether_type);
-}
-
-/* Source and destination lie side by side in the header and in the rule: 8 bytes at once. */
-static bool flow_ipv4_match(const struct flow_match *m, const struct flow_key *k)
-{
-	const struct ib_uverbs_flow_ipv4_filter *v = &m->val.ipv4, *w = &m->mask.ipv4;
-	const uint8_t *p = k->frame + k->l3_off;
-
-	return k->l3 == FLOW_L3_IPV4 && flow_bytes_match(p + 12, &v->src_ip, &w->src_ip, 8) &&
-	       (p[9] & w->proto) == v->proto && (p[1] & w->tos) == v->tos;
-}
-
-static bool flow_ipv6_match(const struct flow_match *m, const struct flow_key *k)
-{
-	const struct ib_uverbs_flow_ipv6_filter *v = &m->val.ipv6, *w = &m->mask.ipv6;
-	const uint8_t *p = k->frame + k->l3_off;
-	uint32_t word, label_mask = 0x000fffff;
-
-	if (k->l3 != FLOW_L3_IPV6)
-		return false;
-	word = (uint32_t)spw_prm_ld16(p) << 16 | spw_prm_ld16(p + 2);
-	return flow_bytes_match(p + 8, v->src_ip, w->src_ip, 16) &&
-	       flow_bytes_match(p + 24, v->dst_ip, w->dst_ip, 16) &&
-	       (spw_cpu_to_be32(word & label_mask) & w->flow_label) == v->flow_label &&
-	       (k->proto & w->next_hdr) == v->next_hdr &&
-	       ((word >> 20) & w->traffic_class) == v->traffic_class;
-}
-
-/* A fragment matches by protocol, and never by port. */
-static bool flow_l4_match(const struct flow_match *m, const struct flow_key *k)
-{
-	if (k->l4 != m->l4)
-		return false;
-	if (k->is_frag)
-		return !m->mask.l4.src_port && !m->mask.l4.dst_port;
-	return flow_be16_match(k->src_port, m->val.l4.src_port, m->mask.l4.src_port) &&
-	       flow_be16_match(k->dst_port, m->val.l4.dst_port, m->mask.l4.dst_port);
-}
-
-/* A rule that names no header of a layer matches whatever the frame has there. */
-bool flow_match_frame(const struct flow_match *m, const struct flow_key *k)
-{
-	if (!flow_eth_match(m, k))
-		return false;
-	if (m->l3 == FLOW_L3_IPV4 && !flow_ipv4_match(m, k))
-		return false;
-	if (m->l3 == FLOW_L3_IPV6 && !flow_ipv6_match(m, k))
-		return false;
-	return m->l4 == FLOW_L4_NONE || flow_l4_match(m, k);
-}
-
-/* A drop rule takes the frame and gives it to nobody. Beyond FLOW_DST_MAX receivers the rest gets
- * no copy. */
-static uint32_t flow_dst_add(struct flow_dst *dst, uint32_t n, const struct hca_flow *f)
-{
-	if (n < FLOW_DST_MAX && !f->drop)
-		dst[n++] = (struct flow_dst){f->tir, f->tag};
-	return n;
-}
-
-/* Equal rules differ in TIR and tag only, and share the frame. */
-static bool flow_same_rule(const struct hca_flow *a, const struct hca_flow *b)
-{
-	return a->priority == b->priority && memcmp(&a->match, &b->match, sizeof(a->match)) == 0;
-}
-
-/* The first rule, by priority and age, that matches the frame, and every rule equal to it. */
-static uint32_t flow_steer_normal(const struct hca_dev *dev, const struct flow_key *key,
-				  struct flow_dst *dst, const struct hca_flow **taker_out)
-{
-	const struct hca_flow *taker = NULL;
-	uint32_t n = 0;
-
-	for (const struct hca_flow *f = dev->flows; f; f = f->next) {
-		if (f->type != FLOW_NORMAL || (taker && !flow_same_rule(f, taker)) ||
-		    !flow_match_frame(&f->match, key))
-			continue;
-		n = flow_dst_add(dst, n, f);
-		if (!taker && !f->dont_trap)
-			taker = f;
-	}
-	*taker_out = taker;
-	return n;
-}
-
-/* Default rules have no order among them: each gets the frame. */
-static uint32_t flow_steer_default(const struct hca_dev *dev, const struct flow_key *key,
-				   struct flow_dst *dst, uint32_t n)
-{
-	bool multicast = key->frame_bytes && key->frame[0] & 1;
-
-	for (const struct hca_flow *f = dev->flows; f; f = f->next)
-		if (f->type == FLOW_ALL_DEFAULT || (f->type == FLOW_MC_DEFAULT && multicast))
-			n = flow_dst_add(dst, n, f);
-	return n;
-}
-
-static uint32_t flow_steer_sniffers(const struct hca_dev *dev, struct flow_dst *dst, uint32_t n)
-{
-	for (const struct hca_flow *f = dev->flows; f; f = f->next)
-		if (f->type == FLOW_SNIFFER)
-			n = flow_dst_add(dst, n, f);
-	return n;
-}
-
-/* A frame that a drop rule took still reaches the sniffers. */
-uint32_t flow_steer(struct hca_dev *dev, const struct flow_key *key,
-		    struct flow_dst dst_out[FLOW_DST_MAX], bool *dropped_out)
-{
-	const struct hca_flow *taker;
-	uint32_t n = flow_steer_normal(dev, key, dst_out, &taker);
-
-	*dropped_out = taker && taker->drop;
-	if (!taker)
-		n = flow_steer_default(dev, key, dst_out, n);
-	return flow_steer_sniffers(dev, dst_out, n);
-}
-
-uint32_t flow_sniff(struct hca_dev *dev, struct flow_dst dst_out[FLOW_DST_MAX])
-{
-	return flow_steer_sniffers(dev, dst_out, 0);
+	memset(key_out, 0, sizeof(*key_out));
+	key_out->frame = packet;
+	key_out->frame_bytes = SPW_MIN(len, 0xffffu);
+	key_out->ether_type = ether_type;
+	flow_parse_l3(key_out);
 }

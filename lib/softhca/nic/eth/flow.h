@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Receive steering: the flow rules of the application (ibv_create_flow), by priority, over the
- * headers of one frame.
+ * Receive steering: the headers of one frame, and the flow rules of the application over them.
  *
- * Source: ibv_create_flow(3) and <rdma/ib_user_verbs.h> (specs, values and masks).
+ * Source: hca_flow.h.
  */
 #ifndef SPW_SOFTHCA_ETH_FLOW_H
 #define SPW_SOFTHCA_ETH_FLOW_H
@@ -34,8 +33,14 @@ struct flow_key {
 /* Purpose: finds the headers. Never reads beyond len; a header that is cut counts as absent. */
 void flow_parse(const uint8_t *frame, uint32_t len, struct flow_key *key_out);
 
-/* Purpose: does the frame meet a rule's match? */
-bool flow_match_frame(const struct flow_match *m, const struct flow_key *k);
+/* Purpose: the same for an IP packet of a tunnel, without an Ethernet header. */
+void flow_parse_packet(const uint8_t *packet, uint32_t len, uint16_t ether_type,
+		       struct flow_key *key_out);
+
+/* Purpose: the headers as rules compare them (hca_flow.h): sections outer and misc; then, for the
+ *          frame in a tunnel, inner and the rest of misc. */
+void flow_fields_outer(const struct flow_key *k, struct flow_fields *out);
+void flow_fields_inner(const struct flow_key *k, struct flow_fields *out);
 
 struct flow_dst {
 	struct hca_tir *tir;
@@ -44,15 +49,22 @@ struct flow_dst {
 
 #define FLOW_DST_MAX 16u
 
-/* Purpose: the TIRs that get a received frame: every rule of the best priority that matches it; the
- *          default rules, if no rule matched; and always the sniffers.
- * Returns: how many; 0: none, and the port drops the frame. A drop rule gives 0 as well, and
- *          *dropped_out = true.
+/* What the rules make of a frame. */
+struct flow_hit {
+	struct flow_dst dst[FLOW_DST_MAX];
+	uint32_t dst_cnt;
+	bool dropped; /* by a rule; sniffers get it all the same */
+};
+
+/* Purpose: the TIRs that get a received frame: those of the rules that match it first; the default
+ *          rules, if no rule took it; and always the sniffers. None: the port drops the frame.
  * Thread:  with the device lock held. */
-uint32_t flow_steer(struct hca_dev *dev, const struct flow_key *key,
-		    struct flow_dst dst_out[FLOW_DST_MAX], bool *dropped_out);
+void flow_steer(const struct hca_dev *dev, const struct flow_key *key, struct flow_hit *hit_out);
 
 /* Purpose: the sniffers alone, for RoCE frames, which the NIC consumes itself. */
-uint32_t flow_sniff(struct hca_dev *dev, struct flow_dst dst_out[FLOW_DST_MAX]);
+void flow_sniff(const struct hca_dev *dev, struct flow_hit *hit_out);
+
+/* Purpose: at detach; no rule is left. */
+void flow_tables_free(struct nic_dev *nd);
 
 #endif

@@ -69,7 +69,7 @@ void l2_loop(struct nic_qp *q, const uint8_t *frame, uint32_t len)
 	struct nic_dev *nd = q->nd;
 	struct nic_qp *const cur = nd->cur;
 
-	if (!(frame[0] & 1) || !nd->dev->flows || !l2_accepts(nd, frame))
+	if (!(frame[0] & 1) || !nd->flow_cnt || !l2_accepts(nd, frame))
 		return;
 	if (nd->dev->user_cnt < 2 && !nd->dev->self_lb_cnt)
 		return;

@@ -330,26 +330,24 @@ static bool raw_deliver(struct nic_dev *nd, struct hca_tir *tir, const struct fl
  * CQ is full, and the frame must be offered again. */
 bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce)
 {
-	struct flow_dst dst[FLOW_DST_MAX];
 	struct raw_meta m = {0};
+	struct flow_hit hit;
 	struct flow_key k;
-	bool dropped = false;
-	uint32_t n;
 
 	if (roce) {
-		n = flow_sniff(nd->dev, dst);
-		if (!n)
+		flow_sniff(nd->dev, &hit);
+		if (!hit.dst_cnt)
 			return true;
 		flow_parse(frame, len, &k);
 	} else {
 		flow_parse(frame, len, &k);
-		n = flow_steer(nd->dev, &k, dst, &dropped);
+		flow_steer(nd->dev, &k, &hit);
 	}
-	if (!n)
+	if (!hit.dst_cnt)
 		return true;
 	raw_check_sums(&k, &m);
-	for (uint32_t i = 0; i < n; i++)
-		if (!raw_deliver(nd, dst[i].tir, &k, dst[i].tag, i == 0 && !roce, &m))
+	for (uint32_t i = 0; i < hit.dst_cnt; i++)
+		if (!raw_deliver(nd, hit.dst[i].tir, &k, hit.dst[i].tag, i == 0 && !roce, &m))
 			return false;
 	return true;
 }
@@ -358,19 +356,17 @@ bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce
 void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
 		   const struct hca_ctx *from)
 {
-	struct flow_dst dst[FLOW_DST_MAX];
 	struct raw_meta m = {0};
+	struct flow_hit hit;
 	struct flow_key k;
-	bool dropped;
-	uint32_t n;
 
 	flow_parse(frame, len, &k);
-	n = flow_steer(nd->dev, &k, dst, &dropped);
+	flow_steer(nd->dev, &k, &hit);
 	raw_check_sums(&k, &m);
-	for (uint32_t i = 0; i < n; i++) {
-		struct hca_tir *tir = dst[i].tir;
+	for (uint32_t i = 0; i < hit.dst_cnt; i++) {
+		struct hca_tir *tir = hit.dst[i].tir;
 
 		if (tir->o.ctx != from || tir->self_lb_mc)
-			raw_deliver(nd, tir, &k, dst[i].tag, false, &m);
+			raw_deliver(nd, tir, &k, hit.dst[i].tag, false, &m);
 	}
 }

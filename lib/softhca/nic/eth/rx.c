@@ -109,7 +109,7 @@ static void rx_to_group(struct nic_dev *nd, struct wire_pkt *k)
 /* By the flow rules, if there are any. False: the frame must be offered again. */
 SPW_INLINE bool rx_to_rules(struct nic_dev *nd, const struct cable_frame *f, bool roce)
 {
-	return spw_likely(!nd->dev->flows) || raw_steer(nd, f->data, f->len, roce);
+	return spw_likely(!nd->flow_cnt) || raw_steer(nd, f->data, f->len, roce);
 }
 
 /* The port's counters, as ethtool and sysfs show them; data is in units of 4 bytes (IBTA). */

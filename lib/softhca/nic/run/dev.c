@@ -367,6 +367,7 @@ void nic_detach(struct hca_dev *dev)
 	if (nd->trace)
 		spw_pcapng_close(nd->trace);
 	inject_close(nd);
+	flow_tables_free(nd);
 	free(nd);
 	dev->nic = NULL;
 }

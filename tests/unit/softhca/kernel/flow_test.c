@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Flow rules: created by the command (kernel/cmd_flow.c), matched against frames (nic/eth/flow.c).
+ * Flow rules: created by the command (kernel/flow/verbs.c), matched against frames
+ * (nic/eth/flow.c).
  */
 #include "kit.h"
 
@@ -59,13 +60,13 @@ static void spec_udp_dst(union rule *r, uint16_t port)
 	spec(r, 0x41, &v, &m, sizeof(v));
 }
 
-static uint32_t steer(struct kit *k, const uint8_t *frame, size_t len, struct flow_dst *dst,
-		      bool *dropped)
+static uint32_t steer(struct kit *k, const uint8_t *frame, size_t len, struct flow_hit *hit)
 {
 	struct flow_key key;
 
 	flow_parse(frame, (uint32_t)len, &key);
-	return flow_steer(k->dev, &key, dst, dropped);
+	flow_steer(k->dev, &key, hit);
+	return hit->dst_cnt;
 }
 
 static void parse(void **state)
@@ -97,12 +98,11 @@ static void parse(void **state)
 static void priorities(void **state)
 {
 	struct ib_uverbs_create_qp_resp a, b, c;
-	struct flow_dst dst[FLOW_DST_MAX];
+	struct flow_hit hit;
 	struct ib_uverbs_destroy_flow d = {0};
 	union rule r;
 	struct kit k;
 	uint32_t cq, fa;
-	bool dropped;
 
 	(void)state;
 	kit_open(&k);
@@ -110,12 +110,12 @@ static void priorities(void **state)
 	assert_int_equal(kit_qp(&k, IB_UVERBS_QPT_RAW_PACKET, cq, &a), 0);
 	assert_int_equal(kit_qp(&k, IB_UVERBS_QPT_RAW_PACKET, cq, &b), 0);
 	assert_int_equal(kit_qp(&k, IB_UVERBS_QPT_RAW_PACKET, cq, &c), 0);
-	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 0);
+	assert_int_equal(steer(&k, udp4, sizeof(udp4), &hit), 0);
 
 	r = rule_for(c.qp_handle, FLOW_ALL_DEFAULT, 0);
 	assert_int_equal(add(&k, &r, NULL), 0);
-	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 1);
-	assert_int_equal(dst[0].tir->qp->qpn, c.qpn);
+	assert_int_equal(steer(&k, udp4, sizeof(udp4), &hit), 1);
+	assert_int_equal(hit.dst[0].tir->qp->qpn, c.qpn);
 
 	r = rule_for(b.qp_handle, FLOW_NORMAL, 1);
 	spec_udp_dst(&r, 4791);
@@ -123,8 +123,8 @@ static void priorities(void **state)
 	r = rule_for(a.qp_handle, FLOW_NORMAL, 0);
 	spec_udp_dst(&r, 4791);
 	assert_int_equal(add(&k, &r, &fa), 0);
-	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 1);
-	assert_int_equal(dst[0].tir->qp->qpn, a.qpn);
+	assert_int_equal(steer(&k, udp4, sizeof(udp4), &hit), 1);
+	assert_int_equal(hit.dst[0].tir->qp->qpn, a.qpn);
 
 	/* A QP with a rule is busy; without the rule the next rule matches. */
 	assert_int_equal(kit_cmd(&k, IB_USER_VERBS_CMD_DESTROY_QP,
@@ -136,21 +136,22 @@ static void priorities(void **state)
 		kit_cmd(&k, IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_DESTROY_FLOW, &d,
 			sizeof(d), NULL, 0),
 		0);
-	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 1);
-	assert_int_equal(dst[0].tir->qp->qpn, b.qpn);
+	assert_int_equal(steer(&k, udp4, sizeof(udp4), &hit), 1);
+	assert_int_equal(hit.dst[0].tir->qp->qpn, b.qpn);
 
 	/* A sniffer gets a copy, of sent frames as well. */
 	r = rule_for(c.qp_handle, FLOW_SNIFFER, 0);
 	assert_int_equal(add(&k, &r, NULL), 0);
-	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 2);
-	assert_int_equal(flow_sniff(k.dev, dst), 1);
+	assert_int_equal(steer(&k, udp4, sizeof(udp4), &hit), 2);
+	flow_sniff(k.dev, &hit);
+	assert_int_equal(hit.dst_cnt, 1);
 
 	/* Dropped; the sniffer still gets its copy. */
 	r = rule_for(a.qp_handle, FLOW_NORMAL, 0);
 	spec(&r, 0x1001, NULL, NULL, 0);
 	assert_int_equal(add(&k, &r, NULL), 0);
-	assert_int_equal(steer(&k, udp4, sizeof(udp4), dst, &dropped), 1);
-	assert_true(dropped);
+	assert_int_equal(steer(&k, udp4, sizeof(udp4), &hit), 1);
+	assert_true(hit.dropped);
 	kit_close(&k);
 }
 
@@ -165,7 +166,7 @@ static void layers(void **state)
 	} t[] = {
 		{0x20, 16 - 4, {2, 0, 0, 0, 0, 1}, {255, 255, 255, 255, 255, 255}, true},
 		{0x20, 16 - 4, {2, 0, 0, 0, 0, 9}, {255, 255, 255, 255, 255, 255}, false},
-		{0x20, 16 - 4, {2, 0, 0, 0, 0, 9}, {255, 255, 255, 255, 255, 0}, true},
+		{0x20, 16 - 4, {2, 0, 0, 0, 0, 0}, {255, 255, 255, 255, 255, 0}, true},
 		{0x30,
 		 8,
 		 {10, 0, 0, 1, 10, 0, 0, 2},
@@ -176,7 +177,7 @@ static void layers(void **state)
 		 {10, 0, 0, 1, 10, 0, 0, 3},
 		 {255, 255, 255, 255, 255, 255, 255, 255},
 		 false},
-		{0x30, 8, {10, 0, 0, 1, 10, 0, 0, 3}, {255, 255, 255, 255, 255, 255, 255, 0}, true},
+		{0x30, 8, {10, 0, 0, 1, 10, 0, 0, 0}, {255, 255, 255, 255, 255, 255, 255, 0}, true},
 		{0x30, 12, {[8] = 17}, {[8] = 255}, true},
 		{0x30, 12, {[8] = 6}, {[8] = 255}, false},
 		{0x31, 12, {0}, {0}, false},
@@ -195,12 +196,11 @@ static void layers(void **state)
 	for (size_t i = 0; i < SPW_ARRAY_CNT(t); i++) {
 		union rule r = rule_for(qp.qp_handle, FLOW_NORMAL, 0);
 		struct ib_uverbs_destroy_flow d = {0};
-		struct flow_dst dst[FLOW_DST_MAX];
-		bool dropped;
+		struct flow_hit hit;
 
 		spec(&r, t[i].type, t[i].val, t[i].mask, t[i].bytes);
 		assert_int_equal(add(&k, &r, &d.flow_handle), 0);
-		if (steer(&k, udp4, sizeof(udp4), dst, &dropped) != t[i].match)
+		if (steer(&k, udp4, sizeof(udp4), &hit) != t[i].match)
 			fail_msg("row %zu", i);
 		assert_int_equal(
 			kit_cmd(&k,
@@ -233,6 +233,15 @@ static void refusals(void **state)
 	r = rule_for(raw.qp_handle, FLOW_NORMAL, 0);
 	spec(&r, 0x51, x, x, 8); /* GRE */
 	assert_int_equal(add(&k, &r, NULL), -EOPNOTSUPP);
+	r = rule_for(raw.qp_handle, FLOW_NORMAL, 0);
+	x[0] = 1; /* a value that its mask has not */
+	spec(&r, 0x20, x, x + 16, 16);
+	assert_int_equal(add(&k, &r, NULL), -EINVAL);
+	r = rule_for(raw.qp_handle, FLOW_NORMAL, 0);
+	spec_udp_dst(&r, 1);
+	assert_int_equal(add(&k, &r, NULL), 0);
+	spec(&r, 0x1001, NULL, NULL, 0); /* the same frames, dropped */
+	assert_int_equal(add(&k, &r, NULL), -EEXIST);
 	r = rule_for(raw.qp_handle, FLOW_NORMAL, 0);
 	spec_udp_dst(&r, 1);
 	r.req.flow_attr.num_of_specs = 2;
