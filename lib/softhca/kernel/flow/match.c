@@ -146,7 +146,7 @@ static struct hca_tir *rule_tir_of_devx(const struct uv_ioctl *io)
 
 	if (uv_attr_handle(io, MLX5_IB_ATTR_CREATE_FLOW_DEST_DEVX, &handle))
 		return NULL;
-	return hca_obj_find(io->ctx, HCA_TIR, handle);
+	return hca_devx_find(io->ctx, HCA_TIR, handle);
 }
 
 /* Exactly one: QP, TIR, drop or miss. All errors are EINVAL, as get_dests' are. */
