@@ -85,11 +85,6 @@ struct spw_peer *spw_peer_conn_peer(struct spw_peer_conn *conn, uint32_t peer)
 	return &conn->peer[peer];
 }
 
-uint32_t spw_peer_conn_peer_cnt(const struct spw_peer_conn *conn)
-{
-	return conn->conf.peer_max;
-}
-
 static const char *listen_hint(int error)
 {
 	switch (error) {

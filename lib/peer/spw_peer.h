@@ -148,7 +148,7 @@ int spw_peer_conn_share(const struct spw_peer_conn *conn, uint16_t queue, uint32
 			uint32_t *slot_cnt_out);
 
 /* Purpose: gives a peer its memory and, with op=write, a PD, rings and MRs.
- * Shape: peer < spw_peer_conn_peer_cnt; memory->slot_cnt as spw_peer_conn_share returns.
+ * Shape: peer < conf->peer_max; memory->slot_cnt as spw_peer_conn_share returns.
  * Owner: the memory stays the caller's and outlives conn; PD, rings and MRs are conn's.
  * Thread: setup.
  * Errors: -ENOMEM; -EPERM: the limit of locked memory, with the remedy. */
@@ -156,13 +156,10 @@ int spw_peer_conn_peer_setup(struct spw_peer_conn *conn, uint32_t peer,
 			     const struct spw_peer_memory *memory);
 
 /* Purpose: one entry of the table.
- * Shape: peer < spw_peer_conn_peer_cnt.
+ * Shape: peer < conf->peer_max.
  * Owner: conn, until spw_peer_conn_close.
  * Thread: any. */
 struct spw_peer *spw_peer_conn_peer(struct spw_peer_conn *conn, uint32_t peer);
-
-/* Returns: entries of the table, conf->peer_max. Thread: any. */
-uint32_t spw_peer_conn_peer_cnt(const struct spw_peer_conn *conn);
 
 /* Purpose: listens, and starts the control thread, which connects. Every peer must have its QP.
  * Thread: setup.
@@ -185,7 +182,7 @@ void spw_peer_conn_close(struct spw_peer_conn *conn);
 
 /* Purpose: takes the next step to connect a peer's QP to itself, and back to DOWN. Between two
  * calls the caller runs the owner's turn (the driver's events).
- * Shape: before spw_peer_conn_start, or if that was never called; peer < spw_peer_conn_peer_cnt,
+ * Shape: before spw_peer_conn_start, or if that was never called; peer < conf->peer_max,
  * with its QP. At the end no slot of the peer is lent or in TX, and nothing that was counted
  * remains.
  * Thread: setup.

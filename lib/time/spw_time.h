@@ -27,8 +27,8 @@ __extension__ typedef __int128 spw_i128;
 /* ---- ticks ---- */
 
 /* Purpose: now, in ticks. Not serialising: the CPU may read the counter some tens of instructions
- *   early or late, which is good enough for a stamp around a burst. spw_tsc_cost measures what a
- *   reading costs (22 ticks on a 2.6 GHz Zen 5 guest).
+ *   early or late, which is good enough for a stamp around a burst. A reading costs 22 ticks on a
+ *   2.6 GHz Zen 5 guest.
  * Thread: any.
  */
 SPW_INLINE uint64_t spw_tsc_now(void)
@@ -133,18 +133,6 @@ SPW_INLINE uint64_t spw_tsc_ran(const struct spw_tsc *tsc, uint64_t *last_tsc)
 	*last_tsc = now;
 	return SPW_MIN(ran, spw_tsc_from_ns(tsc, SPW_TSC_STEP_NS));
 }
-
-/* What reading the counter costs, in ticks; medians of many. */
-struct spw_tsc_cost {
-	double read_ticks; /* one spw_tsc_now in a row of them */
-	double read_ordered_ticks;
-	uint64_t step_ticks; /* smallest non-zero difference of two readings */
-};
-
-/* Purpose: measures them; takes about a millisecond.
- * Thread: any.
- */
-void spw_tsc_cost(struct spw_tsc_cost *cost_out);
 
 /* ---- pairs of clocks ---- */
 

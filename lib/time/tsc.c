@@ -15,7 +15,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/spw_err.h"
@@ -24,9 +23,7 @@
 #define PAIR_TRIES 32u
 #define NS_PER_S   1000000000ull
 /* The halves of a window may differ by 0.1 %, beyond their uncertainty. */
-#define STEADY_PPB  1000000ull
-#define COST_READS  2000u
-#define COST_ROUNDS 15u
+#define STEADY_PPB 1000000ull
 
 /* nanosleep may return early (a signal) or late; the raw clock decides. A clock that cannot be read
  * ends the wait, and the pair that follows reports the error. */
@@ -138,38 +135,4 @@ int spw_tsc_calibrate(uint32_t window_ms, struct spw_tsc *tsc_out)
 			return spw_err_ctx(rc, "calibrating the CPU's counter");
 	}
 	return tsc_from_pairs(pair, spw_cpu_counter_hz(), tsc_out);
-}
-
-static int tsc_compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Medians over rounds of 2000 readings: one interrupt spoils a round, not the result. */
-void spw_tsc_cost(struct spw_tsc_cost *cost_out)
-{
-	uint64_t plain[COST_ROUNDS], ordered[COST_ROUNDS], step = UINT64_MAX;
-
-	for (uint32_t r = 0; r < COST_ROUNDS; r++) {
-		uint64_t start = spw_tsc_now(), last = start, now = start;
-
-		for (uint32_t i = 0; i < COST_READS; i++) {
-			now = spw_tsc_now();
-			if (now > last)
-				step = SPW_MIN(step, now - last);
-			last = now;
-		}
-		plain[r] = now - start;
-		start = spw_tsc_now();
-		for (uint32_t i = 0; i < COST_READS; i++)
-			now = spw_tsc_now_ordered();
-		ordered[r] = now - start;
-	}
-	qsort(plain, COST_ROUNDS, sizeof(plain[0]), tsc_compare_u64);
-	qsort(ordered, COST_ROUNDS, sizeof(ordered[0]), tsc_compare_u64);
-	cost_out->read_ticks = (double)plain[COST_ROUNDS / 2] / COST_READS;
-	cost_out->read_ordered_ticks = (double)ordered[COST_ROUNDS / 2] / COST_READS;
-	cost_out->step_ticks = step;
 }

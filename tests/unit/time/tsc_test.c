@@ -99,16 +99,6 @@ static void this_machine_calibrates(void **state)
 	assert_in_range(spw_tsc_from_ns(&tsc, ns), b.ref - a.ref - 10, b.ref - a.ref + 10);
 }
 
-static void reading_has_a_cost(void **state)
-{
-	struct spw_tsc_cost cost;
-
-	(void)state;
-	spw_tsc_cost(&cost);
-	assert_true(cost.read_ticks > 0 && cost.read_ordered_ticks > 0);
-	assert_true(cost.step_ticks >= 1 && cost.step_ticks < 1u << 30);
-}
-
 static int never(void *arg, uint64_t *value_out)
 {
 	(void)value_out;
@@ -190,7 +180,6 @@ int main(void)
 		cmocka_unit_test(architecture_is_believed_only_if_it_agrees),
 		cmocka_unit_test(unsteady_counter_is_refused),
 		cmocka_unit_test(this_machine_calibrates),
-		cmocka_unit_test(reading_has_a_cost),
 		cmocka_unit_test(pair_reports_a_clock_that_fails),
 		cmocka_unit_test(stepped_clock_is_bracketed),
 	};
