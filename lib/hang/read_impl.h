@@ -88,8 +88,17 @@ void hang_threads_read(struct hang_read *r);
 void hang_ports_read(struct hang_read *r);
 /* Purpose: queue pairs. Thread: control. */
 void hang_qps_read(struct hang_read *r);
+/* Purpose: adds the queue pairs in netlink messages of a device, of processes that the snapshot
+ * has. Returns: 1: more messages follow; 0: the last was among them; -errno: the kernel's, -EPROTO
+ * they are malformed. Thread: control. */
+int hang_qp_messages(struct hang_read *r, const char *device, const void *messages, size_t bytes);
 /* Purpose: PyTorch's flight recorders, in the last snapshot. Thread: control. */
 void hang_recorder_read(struct hang_read *r);
+/* Purpose: adds the rows of a dump of one, which may hold anything: of each process group the
+ * newest entry, and those that are not completed. Errors: those of pickle_read; -EPROTO with a
+ * text: no dump. Thread: control. */
+int hang_recorder_rows(struct hang_read *r, const struct spw_hang_proc_row *proc, const void *dump,
+		       size_t bytes);
 /* Purpose: GPUs. Thread: control. */
 void hang_gpus_read(struct hang_read *r);
 /* Purpose: TCP connections that nobody has answered; addresses of the host. Thread: control. */

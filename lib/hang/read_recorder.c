@@ -29,7 +29,7 @@
 #include "base/spw_monotonic.h"
 #include "base/spw_proc.h"
 #include "hang/pickle.h"
-#include "hang/read_recorder.h"
+#include "hang/read_impl.h"
 
 /* What is beyond these counts is left out. */
 #define GROUPS_MAX    64u
