@@ -16,8 +16,7 @@
 #include "base/spw_text.h"
 #include "hang/graph.h"
 
-#define LAST    (SPW_HANG_SNAP_CNT - 1)
-#define SENT_NS 100000000ll
+#define LAST (SPW_HANG_SNAP_CNT - 1)
 
 /* Addresses and names in it are a page's or another host's, so it is made one line. */
 void hang_graph_lacks(struct hang_graph *g, const char *fmt, ...)
@@ -306,50 +305,6 @@ static enum hang_tri rank_calls(const struct hang_graph *g, uint32_t rank)
 	return called;
 }
 
-/* Whether a rank has sent since the oldest of its open receives began. A view notes a movement up
- * to SPW_HANG_VIEW_US late, so a send must have been long before to say no. */
-static enum hang_tri rank_sent(const struct hang_graph *g, uint32_t rank)
-{
-	int64_t sent = INT64_MAX, oldest = -1, open = 0;
-
-	for (uint32_t i = 0; i < g->conn_cnt; i++) {
-		const struct spw_hang_conn_row *row = conn_row(&g->conn[i]);
-
-		if (g->conn[i].rank != rank)
-			continue;
-		if (!row->moved_ns.known || !row->oldest_ns.known)
-			return HANG_UNKNOWN;
-		if (row->is_send.value) {
-			sent = SPW_MIN(sent, row->moved_ns.value);
-			open += g->conn[i].open;
-		} else if (g->conn[i].open) {
-			oldest = SPW_MAX(oldest, row->oldest_ns.value);
-		}
-	}
-	if (oldest < 0 || sent == INT64_MAX)
-		return HANG_UNKNOWN;
-	if (open || sent <= oldest)
-		return HANG_YES;
-	return sent - oldest > SENT_NS ? HANG_NO : HANG_UNKNOWN;
-}
-
-/* In these collectives over a ring each rank begins with a send. The operation that hangs may be an
- * older one than the last, in which it does not: then others have not sent, either. */
-static bool rank_owes(const struct hang_graph *g, uint32_t rank)
-{
-	const struct spw_hang_comm_row *comm = g->rank[rank].comm;
-
-	if (!comm || strcasecmp(comm->algorithm, "RING") ||
-	    (strcmp(comm->function, "AllReduce") && strcmp(comm->function, "AllGather") &&
-	     strcmp(comm->function, "ReduceScatter")))
-		return false;
-	for (uint32_t i = 0; i < g->rank_cnt; i++)
-		if (g->rank[i].paged && g->rank[i].group == g->rank[rank].group &&
-		    rank_sent(g, i) != (i == rank ? HANG_NO : HANG_YES))
-			return false;
-	return true;
-}
-
 /* A rank that cannot run or does not call takes all on itself: what its page says of the network
  * is as old as its last call, and its peers wait for it, whatever they wait for. */
 static void edge_settle(struct hang_graph *g, struct hang_conn *conn)
@@ -379,7 +334,7 @@ void hang_graph_edges(struct hang_graph *g)
 		g->rank[i].idle_calls = called == HANG_NO    ? HANG_YES
 					: called == HANG_YES ? HANG_NO
 							     : HANG_UNKNOWN;
-		g->rank[i].owes = g->rank[i].open && rank_owes(g, i);
+		g->rank[i].owes = g->rank[i].open && hang_rank_owes(g, i, LAST);
 	}
 	for (uint32_t i = 0; i < g->conn_cnt; i++) {
 		struct hang_conn *conn = &g->conn[i];

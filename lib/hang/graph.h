@@ -89,9 +89,12 @@ struct hang_sink {
 #define HANG_SINK_STARVED (1u << 8)  /* it moves: does the proxy get its CPU? */
 #define HANG_SINK_CYCLE   (1u << 9)  /* each waits for another */
 #define HANG_SINK_BARE    (1u << 10) /* a rank of a job without pages */
+#define HANG_SINK_LATE    (1u << 11) /* it moves, and all others wait for it each time */
 
 /* With them: it names no rank, as which one is wrong cannot be known. */
-#define HANG_NOBODY (1u << 11)
+#define HANG_NOBODY (1u << 12)
+/* With HANG_SINK_BARE: one process proves it, whatever is known of the others. */
+#define HANG_ALONE (1u << 13)
 
 struct hang_rule {
 	const char *name;
@@ -118,6 +121,12 @@ void hang_graph_ranks(struct hang_graph *g);
 void hang_graph_conns(struct hang_graph *g);
 /* After `down` of each rank is known. */
 void hang_graph_edges(struct hang_graph *g);
+
+/* late.c: whether the rank has its receives open and has not sent, while all others have, in a
+ * collective in which each begins with a send; whether all others waited for it in each snapshot.
+ * Thread: any; pure. */
+bool hang_rank_owes(const struct hang_graph *g, uint32_t rank, uint32_t snap);
+enum hang_tri hang_rank_late(const struct hang_graph *g, uint32_t rank);
 
 /* Notes why no name can be given, unless there is a reason already. */
 void hang_graph_lacks(struct hang_graph *g, const char *fmt, ...)

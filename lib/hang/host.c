@@ -88,8 +88,7 @@ enum hang_tri hang_test_frozen(const struct hang_sink *sink)
 	return was ? hang_and(hang_is(was->frozen, 1), hang_is(is->frozen, 1)) : HANG_UNKNOWN;
 }
 
-/* A rank that waits spins, and so is throttled too: asked only of ranks that hold others up. */
-enum hang_tri hang_test_throttled(const struct hang_sink *sink)
+enum hang_tri hang_throttled(const struct hang_sink *sink, int64_t percent)
 {
 	const struct spw_hang_proc_row *was = sink_proc(sink, 1), *is = sink_proc(sink, LAST);
 	const int64_t elapsed = hang_elapsed(sink->g, sink->rank);
@@ -102,7 +101,13 @@ enum hang_tri hang_test_throttled(const struct hang_sink *sink)
 		 "for lack of quota its control group stood still for %ld ms, summed over CPUs, in "
 		 "%ld ms",
 		 (long)(stood / 1000), (long)(elapsed / 1000000));
-	return stood > elapsed / 2000 ? HANG_YES : HANG_NO;
+	return stood > elapsed / 100000 * percent ? HANG_YES : HANG_NO;
+}
+
+/* A rank that waits spins, and so is throttled too: asked only of ranks that hold others up. */
+enum hang_tri hang_test_throttled(const struct hang_sink *sink)
+{
+	return hang_throttled(sink, 50);
 }
 
 /* Whether the other ends of a rank's job were all found: one that was not may be what slows it. */
@@ -164,13 +169,7 @@ enum hang_tri hang_test_kernel_proxy(const struct hang_sink *sink)
 	return all;
 }
 
-/* Shares of the last 4.5 s that a thread ran, and waited for a CPU, in percent. */
-struct share {
-	int64_t run, wait;
-};
-
-static bool proxy_share(const struct hang_graph *g, uint32_t rank, struct share *share_out,
-			const struct spw_hang_thread_row **last_out)
+bool hang_proxy_share(const struct hang_graph *g, uint32_t rank, struct hang_share *share_out)
 {
 	const struct spw_hang_thread_row *row[SPW_HANG_SNAP_CNT];
 	const int64_t elapsed = hang_elapsed(g, rank);
@@ -178,7 +177,7 @@ static bool proxy_share(const struct hang_graph *g, uint32_t rank, struct share 
 	if (!elapsed || !hang_proxy_find(g, rank, row) || !row[1]->run_ns.known ||
 	    !row[LAST]->run_ns.known || !row[1]->wait_ns.known || !row[LAST]->wait_ns.known)
 		return false;
-	*last_out = row[LAST];
+	share_out->row = row[LAST];
 	share_out->run = (row[LAST]->run_ns.value - row[1]->run_ns.value) / (elapsed / 100 + 1);
 	share_out->wait = (row[LAST]->wait_ns.value - row[1]->wait_ns.value) / (elapsed / 100 + 1);
 	return true;
@@ -188,11 +187,10 @@ static bool proxy_share(const struct hang_graph *g, uint32_t rank, struct share 
 enum hang_tri hang_test_loop(const struct hang_sink *sink)
 {
 	const struct hang_graph *g = sink->g;
-	const struct spw_hang_thread_row *row;
-	struct share share;
+	struct hang_share share;
 	bool sends = false;
 
-	if (!proxy_share(g, sink->rank, &share, &row))
+	if (!hang_proxy_share(g, sink->rank, &share))
 		return HANG_UNKNOWN;
 	for (uint32_t i = 0; i < g->conn_cnt; i++)
 		sends |= g->conn[i].rank == sink->rank && g->conn[i].open && g->conn[i].row[LAST] &&
@@ -200,13 +198,14 @@ enum hang_tri hang_test_loop(const struct hang_sink *sink)
 	snprintf(sink->evidence, sink->room,
 		 "NCCL's proxy thread %ld ran for %ld %% of 4.5 s and asked for none of its "
 		 "requests",
-		 (long)row->tid.value, (long)share.run);
+		 (long)share.row->tid.value, (long)share.run);
 	return share.run < 50 ? HANG_NO : sends ? HANG_YES : HANG_UNKNOWN;
 }
 
-static void starved_show(const struct hang_sink *sink, const struct spw_hang_thread_row *row,
-			 const struct share *share)
+void hang_starved_show(const struct hang_sink *sink, const struct hang_share *share)
 {
+	const struct spw_hang_thread_row *row = share->row;
+
 	snprintf(sink->evidence, sink->room,
 		 "NCCL's proxy thread %ld waited for CPU %ld for %ld %% of 4.5 s and ran for %ld "
 		 "%%; "
@@ -219,12 +218,11 @@ static void starved_show(const struct hang_sink *sink, const struct spw_hang_thr
 /* Runnable, and something else runs: a real-time thread, or too many on one core. */
 enum hang_tri hang_test_starved(const struct hang_sink *sink)
 {
-	const struct spw_hang_thread_row *row;
-	struct share share;
+	struct hang_share share;
 
-	if (!proxy_share(sink->g, sink->rank, &share, &row))
+	if (!hang_proxy_share(sink->g, sink->rank, &share))
 		return HANG_UNKNOWN;
-	starved_show(sink, row, &share);
+	hang_starved_show(sink, &share);
 	return share.run < 20 && share.wait >= 50 ? HANG_YES : HANG_NO;
 }
 
@@ -232,19 +230,18 @@ enum hang_tri hang_test_starved(const struct hang_sink *sink)
 enum hang_tri hang_test_starved_slow(const struct hang_sink *sink)
 {
 	const struct hang_graph *g = sink->g;
-	const struct spw_hang_thread_row *row, *other;
-	struct share share, others;
+	struct hang_share share, others;
 
-	if (!proxy_share(g, sink->rank, &share, &row))
+	if (!hang_proxy_share(g, sink->rank, &share))
 		return HANG_UNKNOWN;
-	starved_show(sink, row, &share);
+	hang_starved_show(sink, &share);
 	if (share.run >= 20 || share.wait < 60)
 		return HANG_NO;
 	if (!group_is_whole(g, sink->rank))
 		return HANG_UNKNOWN;
 	for (uint32_t i = 0; i < g->rank_cnt; i++)
 		if (i != sink->rank && g->rank[i].group == g->rank[sink->rank].group &&
-		    proxy_share(g, i, &others, &other) && others.wait >= 20)
+		    hang_proxy_share(g, i, &others) && others.wait >= 20)
 			return HANG_NO;
 	return HANG_YES;
 }

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/spw_text.h"
-#include "hang/graph.h"
+#include "hang/rules.h"
 
 #define LAST       (SPW_HANG_SNAP_CNT - 1)
 #define START_NS   10000000000ll /* a connection that takes longer is not being made */
@@ -287,22 +287,23 @@ static void judge_start(struct judge *j)
 	}
 }
 
-/* Whether a rail of the connection was down in the last two snapshots. */
-static bool conn_limps(const struct hang_graph *g, const struct hang_conn *conn)
+/* A rank for which all others wait each time they are looked at. */
+static void judge_late(struct judge *j)
 {
-	const struct spw_hang_snap *was = hang_snap(g, conn->rank, 1);
-	const struct spw_hang_snap *is = hang_snap(g, conn->rank, LAST);
+	for (uint32_t i = 0; i < j->g.rank_cnt; i++) {
+		char evidence[320];
+		const struct hang_sink sink =
+			sink_of(&j->g, i, HANG_NONE, evidence, sizeof(evidence));
+		uint32_t at;
+		const enum hang_tri late = j->g.rank[i].moves ? hang_rank_late(&j->g, i) : HANG_NO;
 
-	for (uint32_t i = 0; i < is->rail_cnt; i++) {
-		const struct spw_hang_rail_row *rail = &is->rail[i], *before;
-
-		if (!hang_rail_is_of(rail, conn->row[LAST]) || strcmp(rail->state, "trying"))
-			continue;
-		before = hang_rail_find(was, rail->pid.value, rail->entry.value, rail->rail.value);
-		if (before && !strcmp(before->state, "trying"))
-			return true;
+		if (late == HANG_UNKNOWN)
+			hang_graph_lacks(&j->g, "who is late would show: NCCL's profiler calls of "
+						"each rank");
+		else if (late == HANG_YES &&
+			 hang_rules_ask(&sink, HANG_SINK_LATE, 0, &at) != HANG_NO)
+			sink_judge(j, HANG_SINK_LATE, i, HANG_NONE);
 	}
-	return false;
 }
 
 /* What slows those down that move. */
@@ -318,7 +319,7 @@ static void judge_slow(struct judge *j)
 
 		if (!conn->row[LAST] || !g->rank[conn->rank].moves)
 			continue;
-		if (conn_limps(g, conn))
+		if (hang_conn_limps(g, conn))
 			sink_judge(j, HANG_SINK_LIMPS, conn->rank, i);
 		else if (conn->moved == HANG_YES &&
 			 hang_rules_ask(&sink, HANG_SINK_SLOW, 0, &at) == HANG_YES)
@@ -331,6 +332,8 @@ static void judge_slow(struct judge *j)
 		    hang_rules_ask(&sink, HANG_SINK_STARVED, 0, &at) == HANG_YES)
 			sink_judge(j, HANG_SINK_STARVED, i, HANG_NONE);
 	}
+	if (!j->sink_cnt)
+		judge_late(j);
 	j->answer->moves = j->sink_cnt > 0;
 }
 
@@ -406,16 +409,40 @@ static void bare_order(struct judge *j, uint32_t order)
 	}
 }
 
-/* Every rank of the job must have been found, or the one that is not is the culprit. */
-static void judge_bare(struct judge *j)
+/* Whether a process is a rank, and what it does is on no page. */
+static bool bare_is_rank(const struct hang_rank *rank)
 {
-	struct hang_graph *g = &j->g;
+	return hang_is(rank->row[LAST]->page, 0) == HANG_YES && rank->rank >= 0 &&
+	       rank->row[LAST]->world.known;
+}
 
+/* A rank that is stopped or frozen cannot go on, whatever is known of the others. Without its
+ * number a process may be one of anything that has NCCL mapped: it is shown, not named. */
+static void bare_alone(struct judge *j, bool are_ranks)
+{
+	for (uint32_t i = 0; i < j->g.rank_cnt; i++)
+		for (uint32_t at = 0; at < hang_rule_cnt; at++) {
+			char evidence[320];
+			const struct hang_sink sink =
+				sink_of(&j->g, i, HANG_NONE, evidence, sizeof(evidence));
+
+			if (bare_is_rank(&j->g.rank[i]) != are_ranks ||
+			    !(hang_rule[at].sinks & HANG_ALONE) ||
+			    hang_rule[at].test(&sink) != HANG_YES)
+				continue;
+			verdict_explain(j, verdict_add(j, i), at, evidence);
+			break;
+		}
+}
+
+/* Every rank of the job must have been found, or the one that is not is the culprit. */
+static void bare_found_check(struct hang_graph *g)
+{
 	for (uint32_t i = 0; i < g->rank_cnt; i++)
 		if (!g->rank[i].row[LAST]->page.known)
 			hang_graph_lacks(g, "whether pid %ld on %s has a live page is not known",
 					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name);
-		else if (!g->rank[i].row[LAST]->world.known || g->rank[i].rank < 0)
+		else if (!bare_is_rank(&g->rank[i]))
 			hang_graph_lacks(g,
 					 "no live page, and the environment of pid %ld on %s "
 					 "names no rank: whether all ranks were found is not "
@@ -424,6 +451,22 @@ static void judge_bare(struct judge *j)
 		else if (g->rank[i].row[LAST]->world.value > (int64_t)g->rank_cnt)
 			hang_graph_lacks(g, "%u of %ld ranks were found: --hosts with all hosts",
 					 g->rank_cnt, (long)g->rank[i].row[LAST]->world.value);
+}
+
+/* What stands for itself is said although a host is silent, or hides processes. */
+static void judge_bare(struct judge *j)
+{
+	struct hang_graph *g = &j->g;
+
+	j->answer->bare = true;
+	bare_alone(j, true);
+	if (j->sink_cnt) {
+		g->missing[0] = '\0';
+		j->unlike = false;
+		return;
+	}
+	bare_found_check(g);
+	bare_alone(j, false);
 	for (uint32_t order = 0; order < BARE_ORDER && !j->sink_cnt && !g->missing[0]; order++)
 		bare_order(j, order);
 	if (!j->sink_cnt)

@@ -263,6 +263,23 @@ enum hang_tri hang_test_slow_rail(const struct hang_sink *sink)
 	return HANG_NO;
 }
 
+bool hang_conn_limps(const struct hang_graph *g, const struct hang_conn *conn)
+{
+	const struct spw_hang_snap *was = hang_snap(g, conn->rank, 1);
+	const struct spw_hang_snap *is = hang_snap(g, conn->rank, LAST);
+
+	for (uint32_t i = 0; i < is->rail_cnt; i++) {
+		const struct spw_hang_rail_row *rail = &is->rail[i], *before;
+
+		if (!hang_rail_is_of(rail, conn->row[LAST]) || strcmp(rail->state, "trying"))
+			continue;
+		before = hang_rail_find(was, rail->pid.value, rail->entry.value, rail->rail.value);
+		if (before && !strcmp(before->state, "trying"))
+			return true;
+	}
+	return false;
+}
+
 /* ---- start, and jobs without pages ---- */
 
 const struct hang_conn *hang_listener_find(const struct hang_graph *g, const char *peer)

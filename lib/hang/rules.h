@@ -25,7 +25,25 @@ enum hang_tri hang_test_dry(const struct hang_sink *sink);
 enum hang_tri hang_test_gpu_busy(const struct hang_sink *sink);
 enum hang_tri hang_test_gpu_idle(const struct hang_sink *sink);
 
+/* Shares of the last 4.5 s that NCCL's proxy thread ran, and waited for a CPU, in percent. Returns:
+ * false: not known. */
+struct hang_share {
+	const struct spw_hang_thread_row *row; /* the last one */
+	int64_t run, wait;
+};
+bool hang_proxy_share(const struct hang_graph *g, uint32_t rank, struct hang_share *share_out);
+void hang_starved_show(const struct hang_sink *sink, const struct hang_share *share);
+/* Whether the control group's quota stopped it for more than so many percent of them. */
+enum hang_tri hang_throttled(const struct hang_sink *sink, int64_t percent);
+
+/* late.c: why a rank that moves is late. */
+enum hang_tri hang_test_clock(const struct hang_sink *sink);
+enum hang_tri hang_test_throttled_late(const struct hang_sink *sink);
+enum hang_tri hang_test_starved_late(const struct hang_sink *sink);
+
 /* net.c: connections. */
+/* Whether a rail was down in the last two snapshots. */
+bool hang_conn_limps(const struct hang_graph *g, const struct hang_conn *conn);
 enum hang_tri hang_test_link(const struct hang_sink *sink);
 enum hang_tri hang_test_loss(const struct hang_sink *sink);
 enum hang_tri hang_test_qp(const struct hang_sink *sink);

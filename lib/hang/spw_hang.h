@@ -362,7 +362,7 @@ int spw_hang_case_read(const struct json_t *doc, struct spw_hang_case *c);
 	X(P, kernel, "the kernel: a thread waits in it")                               \
 	X(P, scheduler, "the scheduler: a thread is runnable and gets no CPU")         \
 	X(P, nccl, "NCCL itself")                                                      \
-	X(P, gpu, "its GPU: a kernel, stream or event before NCCL's kernel")           \
+	X(P, gpu, "its GPU: slow, or a kernel, stream or event before NCCL's kernel")  \
 	X(P, program, "the program: ranks call different things, or one has not come") \
 	X(P, loss, "the network: packets are lost")                                    \
 	X(P, link, "the network: a link is down or slow")                              \
@@ -394,6 +394,7 @@ struct spw_hang_verdict {
 struct spw_hang_answer {
 	enum spw_hang_outcome outcome;
 	bool moves; /* of a culprit: it only slows the others down */
+	bool bare;  /* without live pages: that others wait for whom is named, nothing shows */
 	/* culprit: who; all of one layer. unknown: who may be, as far as known. */
 	struct spw_hang_verdict verdict[SPW_HANG_VERDICT_MAX];
 	uint32_t verdict_cnt;

@@ -68,6 +68,7 @@ static void text_culprit(struct text *t, const struct spw_hang_answer *answer)
 	text_add(t,
 		 v->rank < 0 && v->pid < 0 ? " hold each other up: %s"
 		 : answer->moves           ? " slows the others down: %s"
+		 : answer->bare            ? " cannot go on: %s"
 					   : " holds the others up: %s",
 		 v->what);
 	text_end(t);
@@ -125,6 +126,10 @@ void spw_hang_answer_lines(const struct spw_hang_answer *answer, spw_hang_line *
 		text_end(&t);
 		return;
 	}
-	text_add(&t, "%u ranks found, %u wait for another", answer->rank_cnt, answer->wait_cnt);
+	text_add(&t, "%u ranks found, ", answer->rank_cnt);
+	if (answer->bare)
+		text_add(&t, "without live pages, so who waits is not known");
+	else
+		text_add(&t, "%u wait for another", answer->wait_cnt);
 	text_end(&t);
 }

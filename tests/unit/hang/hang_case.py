@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A case of lib/hang, made by hand: a healthy job at rest, edits to it, and the document that is read.
-
-VECTORS has those that `vector` registers, for vectors.py."""
+"""A case of lib/hang, made by hand: a healthy job at rest, edits to it, and the document that is read. VECTORS has
+all that were made."""
 
 SECOND = 1_000_000_000
 COMM = "00000000000c0ffe"
@@ -134,6 +133,28 @@ class Case:
                 self.grow(rank, "rail", at, acked_bytes=100 << 20)
                 self.set(rank, "rail", at, open_bytes=1 << 20)
 
+    def late(self, rank, share=0):
+        """It moves, and all others wait for this rank each time; its proxy waits for its CPU for `share` percent."""
+        self.moves()
+        for other in range(self.cnt):
+            if other != rank:
+                self.receives(other)
+        self.set(rank, "thread", 1, **{"wait_ns+": share * SECOND // 200})
+
+    def clock(self, rank, mhz, reasons=0, busy=96):
+        self.set(rank, "gpu", sm_mhz=mhz, reasons=reasons, busy=busy)
+
+    def dial(self, rank, remote):
+        """A TCP connection that nobody answers."""
+        self.rows(rank, "dial").append({"pid": 4000 + rank, "local": f"192.0.2.{rank + 1}:40000", "remote": remote,
+                                        "state": "SYN_SENT"})
+
+    def recorded(self, rank, function, sizes="[8]", sequence=41):
+        """The newest entry of its flight recorder."""
+        self.rows(rank, "op").append({"pid": 4000 + rank, "group": "0", "sequence": sequence, "is_p2p": 0,
+                                      "rank": rank, "function": function, "sizes": sizes, "state": "scheduled",
+                                      "site": f"train.py:{10 + rank} step"})
+
     # ---- result ----
     def document(self, name, expect, source):
         hosts = []
@@ -141,6 +162,18 @@ class Case:
             snaps = [snap_at(host["snap"], factor) for factor in (0, 1, 10)] if not host["silent"] else []
             hosts.append({"name": host["name"], "silent": host["silent"], "snaps": snaps})
         return {"schema": "spinwire.hangcase/1", "name": name, "expect": expect, "source": source, "hosts": hosts}
+
+
+def lossy(up):
+    c = Case()
+    c.sends(1, "posted")
+    c.receives(0)
+    for at in (0, 1):
+        c.set(1, "rail", at, open_bytes=1 << 20)
+        if not up:
+            c.set(1, "rail", at, state="trying", why="transport retry counter exceeded", down_ns=9 * SECOND)
+            c.set(0, "rail", 2 + at, state="trying", why="the peer took it out of service", down_ns=9 * SECOND)
+    return c
 
 
 def login_node():

@@ -66,7 +66,7 @@ static void answers_are_as_expected(void **state)
 				     answer.verdict[v].evidence[0]));
 		spw_hang_case_free(&c);
 	}
-	assert_true(i >= 40);
+	assert_true(i >= 90);
 	assert_int_equal(faults, 0);
 }
 
@@ -219,6 +219,28 @@ static void copy_free(struct spw_hang_case *copy)
 		}
 }
 
+/* Whether each " RANK LAYER" of an answer is one of those that are expected, in the same order. */
+static bool names_are_among(const char *got, const char *expect)
+{
+	const size_t outcome = strlen("culprit");
+
+	if (strncmp(got, "culprit ", outcome + 1) || strncmp(expect, "culprit ", outcome + 1))
+		return !strcmp(got, expect);
+	for (got += outcome, expect += outcome; *got;) {
+		const size_t rank = 1 + strcspn(got + 1, " ");
+		const size_t bytes = rank + 1 + strcspn(got + rank + 1, " ");
+
+		while (*expect &&
+		       (strncmp(expect, got, bytes) || (expect[bytes] && expect[bytes] != ' ')))
+			expect += 1 + strcspn(expect + 1, " ");
+		if (!*expect)
+			return false;
+		got += bytes;
+		expect += bytes;
+	}
+	return true;
+}
+
 /* cuts: of each host, CUT_CNT bits. */
 static void vector_cut(const json_t *vector, const struct spw_hang_case *whole, uint64_t cuts)
 {
@@ -232,7 +254,7 @@ static void vector_cut(const json_t *vector, const struct spw_hang_case *whole, 
 	spw_hang_judge(&c, &answer);
 	answer_show(&answer, got, sizeof(got));
 	if (answer.outcome != SPW_HANG_OUTCOME_unknown &&
-	    strcmp(got, vector_text(vector, "expect")))
+	    !names_are_among(got, vector_text(vector, "expect")))
 		fail_msg("%s without %llx: %s, expected %s or unknown", vector_text(vector, "name"),
 			 (unsigned long long)cuts, got, vector_text(vector, "expect"));
 	copy_free(&c);

@@ -2,146 +2,101 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """vectors.py [FOLDER]: recorded cases of hanging collectives, each with the answer that it must get: "outcome", or
 "outcome rank layer". Prints them as one JSON array; with FOLDER, some as files there, for tests/corpus/hang.tar.
-Those with a source follow a public report; facts that a report does not give are as a healthy job has them."""
+Public reports are in hang_reports.py."""
 import json
 import os
 import sys
 
 import vectors_network # registers more of them
-from hang_case import COMM, SECOND, VECTORS, Case, login_node, thread, vector
+from hang_case import SECOND, VECTORS, Case, login_node, vector
+from hang_reports import hot_gpu
 
-# ---- public reports ----
 
-@vector("culprit 1 nccl", "NVIDIA/nccl#2353, sgl-project/sglang#33289: operations of the proxy are lost on aarch64")
-def proxy_operations_lost():
+@vector("culprit 1 scheduler")
+def late_for_lack_of_a_cpu():
     c = Case()
-    c.absent(1)
-    c.set(1, "comm", colls=8, sequence=7)
-    c.set(1, "thread", 1, state="S", **{"run_ns+": 0})
-    c.rows(1, "thread").append(thread(4001, 4099, "R", run=99, stime=60, frame="ncclLocalOpAppend"))
+    c.late(1, 20)
     return c
 
 
-@vector("unknown", "vllm-project/vllm#42354: the same, before anyone looked at a stack")
-def proxy_operations_lost_without_stack():
+@vector("culprit 1 scheduler")
+def late_in_its_own_receives():
+    """Its receives are open before its kernel runs, as of each eager collective."""
     c = Case()
-    c.absent(1)
-    c.set(1, "comm", colls=8, sequence=7)
-    c.set(1, "thread", 1, state="S", **{"run_ns+": 0})
-    c.rows(1, "thread").append(thread(4001, 4099, "R", run=99, stime=60))
-    return c
-
-
-@vector("culprit 1 gpu", "vllm-project/vllm#48720, #49026: a prefill kernel spins on an mbarrier")
-def kernel_spins_before_nccl():
-    c = Case()
-    c.absent(1)
-    return c
-
-
-@vector("unknown", "MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks PR 115: counters move, nothing else is known")
-def counters_alone():
-    c = Case(page=0)
-    for rank in (0, 1):
-        c.grow(rank, "port", packet_seq_err=40, out_of_sequence=42)
-    return c
-
-
-@vector("culprit 1 gpu", "the same with the pages: the moving counters are no loss, as no byte is unacknowledged")
-def counters_beside_a_kernel():
-    c = kernel_spins_before_nccl()
-    for rank in (0, 1):
-        c.grow(rank, "port", packet_seq_err=40, out_of_sequence=42)
-    return c
-
-
-@vector("culprit -1 program", "vllm-project/vllm#46097: three ranks in all_reduce, one a block ahead")
-def rank_local_branch():
-    c = Case(4)
-    for rank in range(4):
-        c.receives(rank)
-        c.waits_sent(rank)
-    c.set(2, "comm", function="AllGather", sequence=3)
-    return c
-
-
-@vector("unknown", "model-serving-minefield#89: one in all_gather, one before it; GPU and program both work")
-def one_before_it():
-    c = Case()
-    c.absent(1)
-    c.set(1, "comm", colls=7, sequence=6)
-    c.idle(1, 40)
-    return c
-
-
-@vector("culprit 1 nccl", "NVIDIA/nccl#2389, #1983: the proxy burns CPU and calls nothing")
-def proxy_loops():
-    c = Case()
-    c.waits(0)
+    c.late(1, 20)
     c.receives(1)
-    c.sends(1, "acked")
-    c.calls_nothing(1)
+    c.set(1, "conn", 0, moved_ns=SECOND // 2)
+    c.set(1, "conn", 1, oldest_ns=SECOND // 4)
+    c.set(0, "conn", 0, moved_ns=SECOND // 5)
+    c.set(0, "conn", 1, oldest_ns=SECOND // 4)
     return c
 
 
-@vector("culprit 1 qp", "NVIDIA/nccl#1822, #2383: an error completion is not passed on")
-def error_not_passed_on():
+@vector("moves")
+def both_in_their_receives():
+    c = late_in_its_own_receives()
+    c.set(1, "conn", 0, moved_ns=SECOND // 5)
+    return c
+
+
+@vector("moves")
+def late_on_a_loaded_host():
     c = Case()
-    c.sends(1, "posted")
-    c.receives(0)
-    for at in (0, 1):
-        c.set(1, "rail", at, state="trying", why="local protection error", down_ns=40 * SECOND)
+    c.late(1, 20)
+    c.set(0, "thread", 1, **{"wait_ns+": 15 * SECOND // 200})
     return c
 
 
-@vector("culprit 0 bootstrap", "MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3: SGLang advertised the Wi-Fi address")
-def wrong_interface():
+@vector("culprit 1 quota")
+def late_for_lack_of_quota():
     c = Case()
-    for rank in (0, 1):
-        c.rows(rank, "conn").clear()
-        c.rows(rank, "rail").clear()
-    c.rows(0, "conn").append(dict(c.conn(0, 0, 1, "", 1), state="connecting", begun=0, ended=0, tid=0,
-                                  state_ns=60 * SECOND, peer="198.51.100.7:7000"))
-    c.rows(0, "dial").append({"pid": 4000, "local": "192.0.2.1:40000", "remote": "198.51.100.7:7000",
-                              "state": "SYN_SENT"})
+    c.late(1, 20)
+    c.grow(1, "proc", throttled_us=100000)
     return c
 
 
-@vector("culprit 0 bootstrap", "NVIDIA/nccl#1808 and the like, over sockets: no answer to the first packet")
-def dial_without_answer():
-    c = Case(page=0)
-    c.qps()
-    c.rows(0, "dial").append({"pid": 4000, "local": "192.0.2.1:40000", "remote": "198.51.100.7:7000",
-                              "state": "SYN_SENT"})
-    return c
-
-
-@vector("unknown", "NVIDIA/nccl#1730: neither a page nor the profiler; NCCL's RAS would only count what was launched")
-def neither_page_nor_profiler():
-    c = Case(page=0)
-    c.qps()
-    return c
-
-
-@vector("unknown", "vllm-project/vllm#46097: with captured graphs counts stand still while it works")
-def captured_graphs():
+@vector("moves")
+def late_with_an_idle_gpu():
+    """A clock that is low because nothing runs is no cause: the program is late."""
     c = Case()
-    c.absent(1)
-    c.set(1, "comm", colls=8, sequence=7)
-    c.idle(1)
+    c.late(1)
+    c.clock(1, 210, reasons=1, busy=0)
     return c
 
 
-@vector("unknown", "vllm-project/vllm#51921: under a jammed queue each host stops at another kernel's launch")
-def everybody_is_a_victim():
-    c = Case(4)
-    for rank in range(4):
-        c.receives(rank)
-        c.waits_sent(rank)
+@vector("moves")
+def gpus_of_two_kinds():
+    c = Case()
+    c.late(1)
+    c.set(1, "gpu", sm_mhz=1300, sm_max_mhz=1410)
     return c
 
 
-# ---- more of them ----
+@vector("unknown")
+def late_and_one_gpu_unknown():
+    c = hot_gpu()
+    c.drop(2, "gpu", "gpu")
+    return c
+
+
+@vector("moves")
+def slow_clock_and_nobody_waits():
+    c = Case()
+    c.moves()
+    c.clock(1, 799)
+    return c
+
+
+@vector("moves")
+def late_once():
+    """Between the snapshots the other one was late, too."""
+    c = Case()
+    c.late(1)
+    c.clock(1, 799)
+    c.grow(1, "conn", 0, begun=101)
+    return c
+
+
 
 @vector("culprit 1 process")
 def stopped():
@@ -167,6 +122,55 @@ def stopped_by_a_debugger():
 def stopped_without_pages():
     c = Case(page=0)
     c.set(1, "thread", 0, state="T")
+    return c
+
+
+@vector("culprit 1 process")
+def stopped_without_pages_and_a_host_silent():
+    """What /proc proves of one process needs no other host."""
+    c = stopped_without_pages()
+    c.hosts[0]["silent"] = "no answer in 5 s"
+    return c
+
+
+@vector("culprit 1 process")
+def stopped_without_pages_and_cgroups():
+    c = stopped_without_pages()
+    c.hosts[0]["snap"]["why"]["cgroup"] = "not mounted"
+    del c.rows(0, "proc")[0]["frozen"]
+    return c
+
+
+@vector("culprit 1 quota")
+def frozen_without_pages_of_a_job_of_four():
+    c = Case(4, page=0)
+    c.set(1, "proc", frozen=1)
+    del c.hosts[2:]
+    return c
+
+
+@vector("culprit 1 process 2 quota")
+def stopped_and_frozen_without_pages():
+    """Neither can go on: each stands for itself."""
+    c = Case(3, page=0)
+    c.set(1, "thread", 0, state="T")
+    c.set(2, "proc", frozen=1)
+    return c
+
+
+@vector("unknown")
+def stopped_and_no_rank():
+    """Each program that imports torch has NCCL mapped: one that waits at a shell's prompt is no rank."""
+    c = stopped_without_pages()
+    del c.rows(1, "proc")[0]["rank"]
+    return c
+
+
+@vector("culprit 1 process")
+def stopped_rank_of_another_job():
+    """It cannot go on; that anybody waits for it, the answer does not say."""
+    c = stopped_without_pages()
+    c.set(1, "proc", world=4)
     return c
 
 
@@ -378,11 +382,9 @@ def ranks_behind_nvlink():
 @vector("culprit -1 program")
 def recorders_differ():
     c = Case(page=0)
-    for rank in (0, 1):
-        c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank, "state": "RTS"})
-        c.rows(rank, "op").append({"pid": 4000 + rank, "group": "0", "sequence": 41, "is_p2p": 0, "rank": rank,
-                                   "function": "nccl:all_gather" if rank else "nccl:all_reduce", "sizes": "[8]",
-                                   "state": "scheduled", "site": f"train.py:{10 + rank} step"})
+    c.qps()
+    c.recorded(0, "nccl:all_reduce")
+    c.recorded(1, "nccl:all_gather")
     return c
 
 

@@ -1,18 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Recorded cases, for vectors.py: what holds the job up lies between two ranks."""
-from hang_case import SECOND, Case, vector
-
-
-def lossy(up):
-    c = Case()
-    c.sends(1, "posted")
-    c.receives(0)
-    for at in (0, 1):
-        c.set(1, "rail", at, open_bytes=1 << 20)
-        if not up:
-            c.set(1, "rail", at, state="trying", why="transport retry counter exceeded", down_ns=9 * SECOND)
-            c.set(0, "rail", 2 + at, state="trying", why="the peer took it out of service", down_ns=9 * SECOND)
-    return c
+from hang_case import Case, lossy, vector
 
 
 @vector("culprit 1 loss")
