@@ -247,7 +247,19 @@ int nic_qp_create(struct hca_qp *qp)
 	return 0;
 }
 
-/* Doorbells of the QP that were not taken yet are dropped with it. */
+static int obj_send_rung(void *arg)
+{
+	struct nic_qp *q = arg;
+
+	nic_doorbells(q->nd);
+	q->nd->tx_no_room = false;
+	while (q->qp->state == HCA_QPS_RTS && ud_tx(q) && !q->nd->tx_no_room)
+		;
+	return 0;
+}
+
+/* Datagrams that were rung leave first: a card takes them within a microsecond, and mckey destroys
+ * its QP right after them. Other doorbells that were not taken yet are dropped with the QP. */
 void nic_qp_destroy(struct hca_qp *qp)
 {
 	struct nic_qp *q = qp->nic;
@@ -256,6 +268,8 @@ void nic_qp_destroy(struct hca_qp *qp)
 		return;
 	if (q->transport == SPW_PRM_RC && qp->state >= HCA_QPS_RTR)
 		qp_last_ack(q);
+	if (q->transport == SPW_PRM_UD && q->swr)
+		(void)nic_guarded(q->nd->dev, obj_send_rung, q);
 	nic_tx_flush(q->nd);
 	sq_settle(q);
 	nic_doorbells_forget(q);
