@@ -139,6 +139,12 @@ int nic_fault_of(struct hca_dev *dev, const char *command)
 	(void)command;
 	return 0;
 }
+int nic_fault_devx(struct hca_dev *dev, uint32_t opcode)
+{
+	(void)dev;
+	(void)opcode;
+	return 0;
+}
 void nic_control(struct hca_dev *dev, const char *line, char *answer, size_t answer_bytes)
 {
 	(void)dev;

@@ -299,6 +299,13 @@ int nic_fault_of(struct hca_dev *dev, const char *command)
 	return dev->nic && command ? fault_fail(dev->nic->fault, command) : 0;
 }
 
+int nic_fault_devx(struct hca_dev *dev, uint32_t opcode)
+{
+	if (hca_is_gone(dev))
+		return -EIO;
+	return dev->nic ? fault_fail_devx(dev->nic->fault, opcode) : 0;
+}
+
 /* Frames that the command released leave at once, not with the next round. */
 void nic_control(struct hca_dev *dev, const char *line, char *answer, size_t answer_bytes)
 {

@@ -201,6 +201,34 @@ int fault_fail(const struct fault *f, const char *command)
 	return e;
 }
 
+/* The status in "devx-OPCODE:STATUS", both in hexadecimal, for this opcode; 0: none. */
+static int fault_status(const char *word, uint32_t opcode)
+{
+	unsigned op, status;
+	char end;
+
+	if (sscanf(word, "devx-%4x:%2x%c", &op, &status, &end) != 2 || op != opcode)
+		return 0;
+	return (int)status;
+}
+
+int fault_fail_devx(const struct fault *f, uint32_t opcode)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < f->fail_cnt && !status; i++)
+		status = fault_status(f->fail[i], opcode);
+	return status;
+}
+
+/* "devx-OPCODE:STATUS" with a status that is one. */
+static bool fault_is_devx(const char *text)
+{
+	unsigned op;
+
+	return sscanf(text, "devx-%4x:", &op) == 1 && fault_status(text, op);
+}
+
 /* fail= adds to the list; the errno is resolved at each command again, so that the word is all
  * there is to store. */
 static int fault_set_fail(struct fault *f, const char *text)
@@ -211,11 +239,13 @@ static int fault_set_fail(struct fault *f, const char *text)
 		f->fail_cnt = 0;
 		return 0;
 	}
-	if (f->fail_cnt == FAULT_FAIL_MAX || sscanf(text, "%31[a-z_]", command) != 1 ||
-	    !fault_errno(text, command))
+	if (f->fail_cnt == FAULT_FAIL_MAX ||
+	    (!fault_is_devx(text) &&
+	     (sscanf(text, "%31[a-z_]", command) != 1 || !fault_errno(text, command))))
 		return spw_err(EINVAL,
 			       "fault fail=%s: use fail=COMMAND:ERRNO, as in "
-			       "fail=create_flow:EPERM (at most %u), or fail=none",
+			       "fail=create_flow:EPERM, or fail=devx-OPCODE:STATUS, as in "
+			       "fail=devx-904:8 (at most %u), or fail=none",
 			       text, FAULT_FAIL_MAX);
 	snprintf(f->fail[f->fail_cnt++], sizeof(f->fail[0]), "%s", text);
 	return 0;

@@ -22,6 +22,7 @@
  *                        at=2s:link-down=100ms
  *   fail=COMMAND:ERRNO   commands of the application fail until fail=none; COMMAND is open, or a
  *                        uverbs command as <rdma/ib_user_verbs.h> names it: fail=create_flow:EPERM
+ *   fail=devx-OPCODE:STATUS   a firmware command (DEVX) ends with that status; hexadecimal
  *   seed=N               for the decisions above
  *   log=FILE             one line per frame that a fault hit
  *   icrc                 compute every ICRC
@@ -172,6 +173,8 @@ bool fault_marks(struct fault *f);
 
 /* Returns: the errno that `command` has to fail with, 0 if none. */
 int fault_fail(const struct fault *f, const char *command);
+/* Returns: the firmware status that a DEVX command has to end with, 0 if none. */
+int fault_fail_devx(const struct fault *f, uint32_t opcode);
 
 /* Purpose: parses a time, "150us". Returns ns, or -1 if it is not one.
  * Thread:  any. */

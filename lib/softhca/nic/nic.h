@@ -127,6 +127,9 @@ uint64_t nic_ptp_ns(void);
 /* Returns: the errno that a command has to fail with by configuration (fault.h, fail=); 0: none,
  *          or command is NULL. */
 int nic_fault_of(struct hca_dev *dev, const char *command);
+/* Returns: the status that a firmware command has to end with (fail=devx-OPCODE:STATUS); 0: none;
+ *          -EIO: the device is gone. */
+int nic_fault_devx(struct hca_dev *dev, uint32_t opcode);
 
 /* Purpose: one line of the control socket (cfg->control):
  *            fault=LIST  link-down=TIME  rnr=TIME  cq-overrun=CQN  qp-error=QPN  mr-revoke=KEY

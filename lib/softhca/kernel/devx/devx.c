@@ -190,6 +190,10 @@ static int run_fn(void *arg)
 /* Lengths are the firmware's to check. Under the memory guard: commands touch rings. */
 static int cmd_run(struct devx_cmd *c, const struct devx_opcode *op, uint32_t out_bytes)
 {
+	const int fault = nic_fault_devx(c->ctx->dev, c->opcode);
+
+	if (fault)
+		return fault < 0 ? fault : devx_refuse(c, (enum devx_status)fault, c->opcode);
 	if (!op)
 		return devx_refuse(c, DEVX_BAD_OP, c->opcode);
 	if (c->in_bytes < op->in_bytes)

@@ -372,6 +372,17 @@ static void refuse_states(void **state)
 			 EINVAL);
 }
 
+/* --fault fail=devx-900:8 */
+static void refuse_injected(void **state)
+{
+	struct box b;
+
+	(void)state;
+	box_start(&b, 0x900);
+	box_put(b.in, 0x100 + 0xe8, 24, rq.number);
+	expect_status(&b, 8);
+}
+
 /* A ring whose memory goes away under it: the NIC survives, and so do its other queues. */
 static void unmap_ring(void **state)
 {
@@ -404,8 +415,11 @@ static void unmap_ring(void **state)
 	assert_int_equal(munmap(t.mem + 4096, 4096), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const struct CMUnitTest injected[] = {
+		cmocka_unit_test_setup_teardown(refuse_injected, open_all, close_all),
+	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(send_laps, open_all, close_all),
 		cmocka_unit_test_setup_teardown(recover_sq, open_all, close_all),
@@ -417,5 +431,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(unmap_ring, open_all, close_all),
 	};
 
+	if (argc > 1 && strcmp(argv[1], "injected") == 0)
+		return cmocka_run_group_tests(injected, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
