@@ -259,8 +259,38 @@ static bool conn_is_read(const struct hang_conn *conn)
 	       row->receiving.known && row->received.known && row->flushing.known;
 }
 
+static bool conn_has_failed(const struct hang_conn *conn)
+{
+	return !strcmp(conn_row(conn)->state, "failed");
+}
+
+/* It waits, and its rank can run. */
+static bool conn_waits(const struct hang_graph *g, const struct hang_conn *conn)
+{
+	const struct hang_rank *rank = &g->rank[conn->rank];
+
+	return !rank->moves && rank->down != HANG_YES && (conn->open || conn_has_failed(conn));
+}
+
 /* A connection that moved between the first two snapshots only began to stand still while it was
  * watched: too short to blame anybody. */
+static void conn_open(struct hang_graph *g, uint32_t i)
+{
+	const struct hang_conn *conn = &g->conn[i];
+	struct hang_rank *rank = &g->rank[conn->rank];
+
+	if (!conn_waits(g, conn))
+		return;
+	rank->open = true;
+	rank->failed |= conn_has_failed(conn);
+	if (conn->begun == HANG_YES)
+		hang_graph_lacks(
+			g, "pid %ld on %s stood still only after the first snapshot: ask again",
+			(long)rank->pid, g->c->host[rank->host].name);
+}
+
+/* A rank that does not call takes all on itself: what its page says of the network is as old as its
+ * last call. But a connection that has failed says so for good. */
 static void conn_edge(struct hang_graph *g, uint32_t i)
 {
 	struct hang_conn *conn = &g->conn[i];
@@ -268,20 +298,14 @@ static void conn_edge(struct hang_graph *g, uint32_t i)
 	const struct spw_hang_conn_row *row = conn_row(conn);
 	struct hang_rank *rank = &g->rank[conn->rank];
 
-	if (rank->moves || rank->down == HANG_YES || (!conn->open && strcmp(row->state, "failed")))
+	if (!conn_waits(g, conn) || (rank->idle_calls == HANG_YES && !conn_has_failed(conn)))
 		return;
-	rank->open = true;
-	rank->failed |= !strcmp(row->state, "failed");
-	if (conn->begun == HANG_YES)
-		hang_graph_lacks(
-			g, "pid %ld on %s stood still only after the first snapshot: ask again",
-			(long)rank->pid, g->c->host[rank->host].name);
 	if (!conn_is_read(conn) || conn->moved == HANG_UNKNOWN || conn->begun == HANG_UNKNOWN) {
 		hang_graph_lacks(g, "the live page of pid %ld on %s could not be read each time",
 				 (long)rank->pid, g->c->host[rank->host].name);
 		return;
 	}
-	if (!strcmp(row->state, "failed"))
+	if (conn_has_failed(conn))
 		conn->edge = peer ? HANG_EDGE_NET : HANG_EDGE_OUT;
 	else
 		conn->edge = row->is_send.value ? send_edge(row, peer) : receive_edge(row, peer);
@@ -305,29 +329,25 @@ static enum hang_tri rank_calls(const struct hang_graph *g, uint32_t rank)
 	return called;
 }
 
-/* A rank that cannot run or does not call takes all on itself: what its page says of the network
- * is as old as its last call, and its peers wait for it, whatever they wait for. */
+/* The peers of a rank that cannot run or does not call wait for it, whatever they wait for. */
 static void edge_settle(struct hang_graph *g, struct hang_conn *conn)
 {
 	const struct hang_rank *peer = conn->peer == HANG_NONE ? NULL
 							       : &g->rank[g->conn[conn->peer].rank];
 	const struct hang_rank *rank = &g->rank[conn->rank];
 
-	if (rank->down == HANG_YES ||
-	    (rank->idle_calls == HANG_YES && strcmp(conn_row(conn)->state, "failed")))
-		conn->edge = HANG_EDGE_NONE;
-	else if (conn->edge == HANG_EDGE_NET && peer &&
-		 (peer->down == HANG_YES || peer->idle_calls == HANG_YES))
+	if (conn->edge == HANG_EDGE_NET && peer && !conn_has_failed(conn) &&
+	    (peer->down == HANG_YES || peer->idle_calls == HANG_YES))
 		conn->edge = HANG_EDGE_RANK;
 	else if (conn->edge == HANG_EDGE_RANK && rank->owes && !conn_row(conn)->is_send.value)
 		conn->edge = HANG_EDGE_NONE;
 }
 
-/* Edges first by each page alone; then those of ranks that do not run or call are corrected. */
+/* First who runs and calls; then edges by each page alone; then those to ranks that do not. */
 void hang_graph_edges(struct hang_graph *g)
 {
 	for (uint32_t i = 0; i < g->conn_cnt; i++)
-		conn_edge(g, i);
+		conn_open(g, i);
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		const enum hang_tri called = g->rank[i].open ? rank_calls(g, i) : HANG_YES;
 
@@ -336,6 +356,8 @@ void hang_graph_edges(struct hang_graph *g)
 							     : HANG_UNKNOWN;
 		g->rank[i].owes = g->rank[i].open && hang_rank_owes(g, i, LAST);
 	}
+	for (uint32_t i = 0; i < g->conn_cnt; i++)
+		conn_edge(g, i);
 	for (uint32_t i = 0; i < g->conn_cnt; i++) {
 		struct hang_conn *conn = &g->conn[i];
 

@@ -214,6 +214,16 @@ def killed():
     return c
 
 
+@vector("culprit 2 process")
+def killed_and_other_views_are_old():
+    """NCCL asks for nothing after the error: a connection that got a request since shows no stages."""
+    c = killed()
+    row = c.rows(1, "conn")[1]
+    for stage in ("waiting", "granted", "posted", "acked", "receiving", "received", "flushing"):
+        del row[stage]
+    return c
+
+
 @vector("unknown")
 def rank_without_page_not_recognized():
     """It has NCCL linked into it: its connections stand, so it has not ended."""
