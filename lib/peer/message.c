@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "frame/spw_desc.h"
+#include "oob/spw_oob_cursor.h"
 #include "oob/spw_oob_door.h"
 #include "peer/message.h"
 #include "peer/spw_peer_conf.h"
@@ -28,22 +29,6 @@
 #define SLOT_BYTES_MAX (SPW_DESC_LEN_MAX + (1u << 16))
 
 _Static_assert(PEER_MSG_MAX_BYTES <= SPW_OOB_FIRST_MAX, "an OFFER is a door's first message");
-
-/* Big-endian, 1 to 8 bytes. Returns: what follows the field. */
-static const uint8_t *msg_get(const uint8_t *p, unsigned bytes, uint64_t *value_out)
-{
-	*value_out = 0;
-	for (unsigned i = 0; i < bytes; i++)
-		*value_out = *value_out << 8 | p[i];
-	return p + bytes;
-}
-
-static uint8_t *msg_put(uint8_t *p, unsigned bytes, uint64_t value)
-{
-	for (unsigned i = 0; i < bytes; i++)
-		p[i] = (uint8_t)(value >> 8 * (bytes - 1 - i));
-	return p + bytes;
-}
 
 size_t peer_msg_bytes(enum peer_msg_type type)
 {
@@ -59,52 +44,35 @@ size_t peer_msg_bytes(enum peer_msg_type type)
 	return 0;
 }
 
-/* The next field of params_get, in the type of its destination. The order of the two functions
- * below is the format. */
-#define TAKE(field, bytes)                    \
-	do {                                  \
-		p = msg_get(p, bytes, &v);    \
-		field = (__typeof__(field))v; \
-	} while (0)
-
-static const uint8_t *params_get(const uint8_t *p, struct peer_params *a)
+/* In the order of struct peer_params, which is the format. */
+static void params_fields(struct spw_oob_cursor *c, struct peer_params *a)
 {
-	uint64_t v;
-
-	TAKE(a->qpn, 4);
-	TAKE(a->psn, 4);
-	memcpy(a->gid, p, sizeof(a->gid));
-	p += sizeof(a->gid);
-	TAKE(a->mtu, 2);
-	TAKE(a->op, 1);
-	TAKE(a->reserved, 1);
-	TAKE(a->credit_cnt, 4);
-	TAKE(a->slot_bytes, 4);
-	TAKE(a->slot_stride, 4);
-	TAKE(a->slot_rkey, 4);
-	TAKE(a->slot_addr, 8);
-	TAKE(a->ring_addr, 8);
-	TAKE(a->ring_rkey, 4);
-	TAKE(a->ring_cnt, 4);
-	return p;
+	spw_oob_cursor_u32(c, &a->qpn);
+	spw_oob_cursor_u32(c, &a->psn);
+	spw_oob_cursor_bytes(c, a->gid, sizeof(a->gid));
+	spw_oob_cursor_u16(c, &a->mtu);
+	spw_oob_cursor_bytes(c, &a->op, 1);
+	spw_oob_cursor_bytes(c, &a->reserved, 1);
+	spw_oob_cursor_u32(c, &a->credit_cnt);
+	spw_oob_cursor_u32(c, &a->slot_bytes);
+	spw_oob_cursor_u32(c, &a->slot_stride);
+	spw_oob_cursor_u32(c, &a->slot_rkey);
+	spw_oob_cursor_u64(c, &a->slot_addr);
+	spw_oob_cursor_u64(c, &a->ring_addr);
+	spw_oob_cursor_u32(c, &a->ring_rkey);
+	spw_oob_cursor_u32(c, &a->ring_cnt);
 }
 
-static uint8_t *params_put(uint8_t *p, const struct peer_params *a)
+/* zero: the field of a REJECT that must be 0. */
+static void msg_fields(struct spw_oob_cursor *c, struct peer_msg *msg, uint16_t *zero)
 {
-	p = msg_put(p, 4, a->qpn);
-	p = msg_put(p, 4, a->psn);
-	memcpy(p, a->gid, sizeof(a->gid));
-	p = msg_put(p + sizeof(a->gid), 2, a->mtu);
-	p = msg_put(p, 1, a->op);
-	p = msg_put(p, 1, a->reserved);
-	p = msg_put(p, 4, a->credit_cnt);
-	p = msg_put(p, 4, a->slot_bytes);
-	p = msg_put(p, 4, a->slot_stride);
-	p = msg_put(p, 4, a->slot_rkey);
-	p = msg_put(p, 8, a->slot_addr);
-	p = msg_put(p, 8, a->ring_addr);
-	p = msg_put(p, 4, a->ring_rkey);
-	return msg_put(p, 4, a->ring_cnt);
+	if (msg->type == PEER_MSG_OFFER || msg->type == PEER_MSG_ACCEPT)
+		params_fields(c, &msg->params);
+	if (msg->type != PEER_MSG_REJECT)
+		return;
+	spw_oob_cursor_u16(c, &msg->reason);
+	spw_oob_cursor_u16(c, zero);
+	spw_oob_cursor_u32(c, &msg->value);
 }
 
 /* Addresses and keys of the peer's memory are never dereferenced here: its own NIC checks each
@@ -139,40 +107,32 @@ static bool params_are_sane(const struct peer_params *a)
 /* msg is cleared first: fields that the type does not have read as 0. */
 int peer_msg_parse(const uint8_t *bytes, size_t len, struct peer_msg *msg)
 {
-	const uint8_t *p = bytes;
-	uint64_t v, zero;
+	struct spw_oob_cursor c = {.at = (uint8_t *)(uintptr_t)bytes + PEER_MSG_HEAD_BYTES};
+	uint16_t zero = 0;
 
 	memset(msg, 0, sizeof(*msg));
-	if (len < PEER_MSG_HEAD_BYTES || len != peer_msg_bytes((enum peer_msg_type)bytes[0]))
+	if (len < PEER_MSG_HEAD_BYTES || len != peer_msg_bytes((enum peer_msg_type)bytes[0]) ||
+	    bytes[1] || bytes[2] || bytes[3])
 		return -EPROTO;
-	TAKE(msg->type, 1);
-	p = msg_get(p, 3, &zero);
+	msg->type = (enum peer_msg_type)bytes[0];
+	msg_fields(&c, msg, &zero);
 	if (zero)
 		return -EPROTO;
-	if (msg->type == PEER_MSG_REJECT) {
-		TAKE(msg->reason, 2);
-		p = msg_get(p, 2, &zero);
-		TAKE(msg->value, 4);
-		return zero ? -EPROTO : 0;
-	}
-	if (msg->type == PEER_MSG_READY)
-		return 0;
-	params_get(p, &msg->params);
-	return params_are_sane(&msg->params) ? 0 : -EPROTO;
+	return msg->type == PEER_MSG_REJECT || msg->type == PEER_MSG_READY ||
+			       params_are_sane(&msg->params)
+		       ? 0
+		       : -EPROTO;
 }
 
+/* The cursor writes fields back as it reads them, so it works on a copy. */
 size_t peer_msg_encode(const struct peer_msg *msg, uint8_t *bytes_out)
 {
-	uint8_t *p = bytes_out;
+	struct spw_oob_cursor c = {.at = bytes_out + PEER_MSG_HEAD_BYTES, .put = true};
+	struct peer_msg copy = *msg;
+	uint16_t zero = 0;
 
-	p = msg_put(p, 1, msg->type);
-	p = msg_put(p, 3, 0);
-	if (msg->type == PEER_MSG_OFFER || msg->type == PEER_MSG_ACCEPT) {
-		params_put(p, &msg->params);
-	} else if (msg->type == PEER_MSG_REJECT) {
-		p = msg_put(p, 2, msg->reason);
-		p = msg_put(p, 2, 0);
-		msg_put(p, 4, msg->value);
-	}
+	memset(bytes_out, 0, PEER_MSG_HEAD_BYTES);
+	bytes_out[0] = (uint8_t)msg->type;
+	msg_fields(&c, &copy, &zero);
 	return peer_msg_bytes(msg->type);
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "oob/spw_oob_cursor.h"
 #include "oob/spw_oob_door.h"
 #include "xfer/wire.h"
 
@@ -26,94 +27,53 @@
 _Static_assert(XFER_HEAD_BYTES + OFFER_BYTES <= SPW_OOB_FIRST_MAX,
 	       "an OFFER is a door's first message");
 
-/* ---- the cursor ---- */
-
-struct cursor {
-	uint8_t *at;
-	bool put; /* write the fields; else read them */
-};
-
-/* The buffer has room for the type: xfer_wire_parse has compared the length. */
-static void cursor_bytes(struct cursor *c, void *field, size_t len)
-{
-	if (c->put)
-		memcpy(c->at, field, len);
-	else
-		memcpy(field, c->at, len);
-	c->at += len;
-}
-
-static void cursor_u16(struct cursor *c, uint16_t *field)
-{
-	spw_be16 be = spw_cpu_to_be16(*field);
-
-	cursor_bytes(c, &be, sizeof(be));
-	*field = spw_be16_to_cpu(be);
-}
-
-static void cursor_u32(struct cursor *c, uint32_t *field)
-{
-	spw_be32 be = spw_cpu_to_be32(*field);
-
-	cursor_bytes(c, &be, sizeof(be));
-	*field = spw_be32_to_cpu(be);
-}
-
-static void cursor_u64(struct cursor *c, uint64_t *field)
-{
-	spw_be64 be = spw_cpu_to_be64(*field);
-
-	cursor_bytes(c, &be, sizeof(be));
-	*field = spw_be64_to_cpu(be);
-}
-
 /* ---- the fields of each type ---- */
 
 /* In the order of struct xfer_frame. Unused places of an array are sent, too: a type has one
  * length. */
-static void cursor_fields(struct cursor *c, struct xfer_frame *f)
+static void frame_fields(struct spw_oob_cursor *c, struct xfer_frame *f)
 {
 	switch (f->type) {
 	case XFER_FRAME_OFFER:
 	case XFER_FRAME_ACCEPT:
-		cursor_bytes(c, f->offer.key, sizeof(f->offer.key));
-		cursor_u64(c, &f->offer.box_addr);
-		cursor_u32(c, &f->offer.dev_cnt);
+		spw_oob_cursor_bytes(c, f->offer.key, sizeof(f->offer.key));
+		spw_oob_cursor_u64(c, &f->offer.box_addr);
+		spw_oob_cursor_u32(c, &f->offer.dev_cnt);
 		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++) {
-			cursor_bytes(c, f->offer.end[i].gid, sizeof(f->offer.end[i].gid));
-			cursor_u16(c, &f->offer.end[i].mtu);
-			cursor_u16(c, &f->offer.end[i].prefix);
-			cursor_u16(c, &f->offer.end[i].in_order);
-			cursor_u16(c, &f->offer.end[i].read_max);
-			cursor_u32(c, &f->offer.end[i].rkey);
+			spw_oob_cursor_bytes(c, f->offer.end[i].gid, sizeof(f->offer.end[i].gid));
+			spw_oob_cursor_u16(c, &f->offer.end[i].mtu);
+			spw_oob_cursor_u16(c, &f->offer.end[i].prefix);
+			spw_oob_cursor_u16(c, &f->offer.end[i].in_order);
+			spw_oob_cursor_u16(c, &f->offer.end[i].read_max);
+			spw_oob_cursor_u32(c, &f->offer.end[i].rkey);
 		}
 		break;
 	case XFER_FRAME_REJECT:
-		cursor_u32(c, &f->reject.reason);
+		spw_oob_cursor_u32(c, &f->reject.reason);
 		break;
 	case XFER_FRAME_RAIL:
-		cursor_u32(c, &f->rail.rail);
-		cursor_u32(c, &f->rail.qp_generation);
-		cursor_u32(c, &f->rail.qpn);
-		cursor_u32(c, &f->rail.psn);
-		cursor_u32(c, &f->rail.rail_cnt);
-		cursor_u32(c, &f->rail.client_dev);
-		cursor_u32(c, &f->rail.peer_dev);
+		spw_oob_cursor_u32(c, &f->rail.rail);
+		spw_oob_cursor_u32(c, &f->rail.qp_generation);
+		spw_oob_cursor_u32(c, &f->rail.qpn);
+		spw_oob_cursor_u32(c, &f->rail.psn);
+		spw_oob_cursor_u32(c, &f->rail.rail_cnt);
+		spw_oob_cursor_u32(c, &f->rail.client_dev);
+		spw_oob_cursor_u32(c, &f->rail.peer_dev);
 		break;
 	case XFER_FRAME_DOWN:
-		cursor_u32(c, &f->down.rail);
-		cursor_u32(c, &f->down.qp_generation);
-		cursor_u32(c, &f->down.generation);
+		spw_oob_cursor_u32(c, &f->down.rail);
+		spw_oob_cursor_u32(c, &f->down.qp_generation);
+		spw_oob_cursor_u32(c, &f->down.generation);
 		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
-			cursor_u32(c, &f->down.open[i]);
+			spw_oob_cursor_u32(c, &f->down.open[i]);
 		break;
 	case XFER_FRAME_WINDOW:
-		cursor_u32(c, &f->window.idx);
-		cursor_u32(c, &f->window.is_host);
-		cursor_u64(c, &f->window.addr);
-		cursor_u64(c, &f->window.bytes);
+		spw_oob_cursor_u32(c, &f->window.idx);
+		spw_oob_cursor_u32(c, &f->window.is_host);
+		spw_oob_cursor_u64(c, &f->window.addr);
+		spw_oob_cursor_u64(c, &f->window.bytes);
 		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
-			cursor_u32(c, &f->window.rkey[i]);
+			spw_oob_cursor_u32(c, &f->window.rkey[i]);
 		break;
 	default:
 		break;
@@ -138,12 +98,12 @@ static size_t frame_bytes(unsigned type)
 /* The cursor writes fields back as it reads them, so it works on a copy. */
 size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
 {
-	struct cursor c = {.at = bytes_out + XFER_HEAD_BYTES, .put = true};
+	struct spw_oob_cursor c = {.at = bytes_out + XFER_HEAD_BYTES, .put = true};
 	struct xfer_frame copy = *frame;
 
 	memset(bytes_out, 0, XFER_HEAD_BYTES);
 	bytes_out[0] = (uint8_t)frame->type;
-	cursor_fields(&c, &copy);
+	frame_fields(&c, &copy);
 	return frame_bytes(frame->type);
 }
 
@@ -198,13 +158,13 @@ static bool frame_is_sound(const struct xfer_frame *f)
 
 int xfer_wire_parse(const uint8_t *from, size_t len, struct xfer_frame *frame_out)
 {
-	struct cursor c = {.at = (uint8_t *)(uintptr_t)from + XFER_HEAD_BYTES};
+	struct spw_oob_cursor c = {.at = (uint8_t *)(uintptr_t)from + XFER_HEAD_BYTES};
 
 	memset(frame_out, 0, sizeof(*frame_out));
 	if (!len || len != frame_bytes(from[0]) || from[1] || from[2] || from[3])
 		return -EPROTO;
 	frame_out->type = (enum xfer_frame_type)from[0];
-	cursor_fields(&c, frame_out);
+	frame_fields(&c, frame_out);
 	return frame_is_sound(frame_out) ? 0 : -EPROTO;
 }
 
@@ -214,38 +174,38 @@ int xfer_wire_parse(const uint8_t *from, size_t len, struct xfer_frame *frame_ou
  */
 
 /* Port and address are in network order already. */
-static void handle_fields(struct cursor *c, struct xfer_address *at)
+static void handle_fields(struct spw_oob_cursor *c, struct xfer_address *at)
 {
-	cursor_bytes(c, at->key, sizeof(at->key));
+	spw_oob_cursor_bytes(c, at->key, sizeof(at->key));
 	for (uint32_t i = 0; i < at->addr_cnt; i++) {
-		cursor_bytes(c, &at->addr[i].sin6_port, 2);
-		cursor_bytes(c, &at->addr[i].sin6_addr, 16);
+		spw_oob_cursor_bytes(c, &at->addr[i].sin6_port, 2);
+		spw_oob_cursor_bytes(c, &at->addr[i].sin6_addr, 16);
 	}
 }
 _Static_assert(8 + XFER_KEY_BYTES + XFER_ADDRESS_MAX * 18 <= SPW_XFER_HANDLE_BYTES, "it fits");
 
 void xfer_wire_handle_put(const struct xfer_address *at, struct spw_xfer_handle *handle_out)
 {
-	struct cursor c = {.at = handle_out->byte, .put = true};
+	struct spw_oob_cursor c = {.at = handle_out->byte, .put = true};
 	struct xfer_address copy = *at;
 	uint16_t version = XFER_VERSION, cnt = (uint16_t)at->addr_cnt;
 
 	memset(handle_out, 0, sizeof(*handle_out));
-	cursor_bytes(&c, (uint8_t[]){'S', 'P', 'W', 'H'}, 4);
-	cursor_u16(&c, &version);
-	cursor_u16(&c, &cnt);
+	spw_oob_cursor_bytes(&c, (uint8_t[]){'S', 'P', 'W', 'H'}, 4);
+	spw_oob_cursor_u16(&c, &version);
+	spw_oob_cursor_u16(&c, &cnt);
 	handle_fields(&c, &copy);
 }
 
 int xfer_wire_handle_get(const struct spw_xfer_handle *handle, struct xfer_address *at_out)
 {
 	struct spw_xfer_handle copy = *handle;
-	struct cursor c = {.at = copy.byte + 4};
+	struct spw_oob_cursor c = {.at = copy.byte + 4};
 	uint16_t version = 0, cnt = 0;
 
 	memset(at_out, 0, sizeof(*at_out));
-	cursor_u16(&c, &version);
-	cursor_u16(&c, &cnt);
+	spw_oob_cursor_u16(&c, &version);
+	spw_oob_cursor_u16(&c, &cnt);
 	if (memcmp(copy.byte, HANDLE_MAGIC, 4))
 		return spw_err(EINVAL,
 			       "these %u bytes are no handle: pass on what the listener gave",
