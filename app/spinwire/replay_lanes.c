@@ -22,30 +22,12 @@
 static void replay_sum_add(struct spw_replay_result *sum, const struct spw_replay_result *one,
 			   bool first)
 {
-	sum->polls += one->polls;
-	sum->frames += one->frames;
-	sum->settled += one->settled;
-	sum->since_differs += one->since_differs;
-	sum->described += one->described;
-	sum->cause_differs += one->cause_differs;
-	sum->before += one->before;
-	sum->states += one->states;
-	sum->ledger_differs += one->ledger_differs;
-	sum->backend_changes += one->backend_changes;
-	sum->unjudged += one->unjudged;
-	sum->lead_in += one->lead_in;
-	sum->unknown += one->unknown;
 	if (!sum->raw_differs)
 		memcpy(sum->raw_first, one->raw_first, sizeof(sum->raw_first));
-	sum->raw_bursts += one->raw_bursts;
-	sum->raw_differs += one->raw_differs;
-	sum->skipped += one->skipped;
 	if (!sum->verdict_first[0])
 		memcpy(sum->verdict_first, one->verdict_first, sizeof(sum->verdict_first));
-	sum->verdicts += one->verdicts;
-	sum->verdict_differs += one->verdict_differs;
-	sum->digest_differs += one->digest_differs;
-	sum->as_recorded += one->as_recorded;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(sum->count); i++)
+		sum->count[i] += one->count[i];
 	sum->from_tsc = first ? one->from_tsc : SPW_MIN(sum->from_tsc, one->from_tsc);
 	sum->to_tsc = SPW_MAX(sum->to_tsc, one->to_tsc);
 	sum->from_start = (first || sum->from_start) && one->from_start;

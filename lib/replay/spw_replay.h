@@ -28,31 +28,50 @@ extern "C" {
 
 /* What was run, and how often it came out otherwise than recorded. */
 struct spw_replay_result {
-	uint64_t polls, frames, settled;
-	uint64_t since_differs; /* bursts that would have begun to wait at another time */
-	uint64_t described;     /* batches that were judged */
-	uint64_t cause_differs; /* of them: another cause, length or number of slow frames */
-	uint64_t before;        /* judgements of batches that were described before the window */
-	uint64_t states;        /* segments' ends at which the counters were compared */
-	uint64_t ledger_differs;
-	uint64_t backend_changes; /* to another executor */
-	uint64_t unjudged;        /* described, but the recording ends before their judgement */
-	uint64_t lead_in;         /* batches that were in the executor when the window began */
-	uint64_t unknown;     /* of them: pushed before the recording; counted, but not judged */
-	uint64_t skipped;     /* segments before the window, which serve the lead-in */
-	uint64_t raw_bursts;  /* bursts whose raw completions were read again */
-	uint64_t raw_differs; /* of them: with other frames than recorded */
-	char raw_first[128];  /* the first of these; "" if there is none */
-	/* with spw_replay_handler */
-	uint64_t verdicts;        /* frames that the handler was given again */
-	uint64_t verdict_differs; /* of them: with another verdict */
-	uint64_t digest_differs;  /* batches with the same verdicts, but another digest or reason */
-	uint64_t as_recorded;     /* frames not kept whole: their verdicts are the recorded ones */
-	char verdict_first[128];  /* the first that differs; "" if none does */
+	union {
+		struct {
+			uint64_t polls, frames, settled;
+			/* bursts that would have begun to wait at another time */
+			uint64_t since_differs;
+			uint64_t described; /* batches that were judged */
+			/* of them: another cause, length or number of slow frames */
+			uint64_t cause_differs;
+			/* judgements of batches that were described before the window */
+			uint64_t before;
+			/* segments' ends at which the counters were compared */
+			uint64_t states;
+			uint64_t ledger_differs;
+			uint64_t backend_changes; /* to another executor */
+			/* described, but the recording ends before their judgement */
+			uint64_t unjudged;
+			/* batches that were in the executor when the window began */
+			uint64_t lead_in;
+			/* of them: pushed before the recording; counted, but not judged */
+			uint64_t unknown;
+			/* segments before the window, which serve the lead-in */
+			uint64_t skipped;
+			/* bursts whose raw completions were read again */
+			uint64_t raw_bursts;
+			/* of them: with other frames than recorded */
+			uint64_t raw_differs;
+			/* with spw_replay_handler: frames that it was given again */
+			uint64_t verdicts;
+			/* of them: with another verdict */
+			uint64_t verdict_differs;
+			/* batches with the same verdicts, but another digest or reason */
+			uint64_t digest_differs;
+			/* frames not kept whole: their verdicts are the recorded ones */
+			uint64_t as_recorded;
+		};
+		uint64_t count[20]; /* all of them: lanes are added up */
+	};
+	char raw_first[128];     /* the first of raw_differs; "" if there is none */
+	char verdict_first[128]; /* the first of verdict_differs; "" if none does */
 	uint64_t from_tsc, to_tsc;
 	bool from_start; /* the window begins with the run */
 	bool ended;      /* the lane had ended */
 };
+SPW_ASSERT_OFFSET(struct spw_replay_result, raw_first, 20 * sizeof(uint64_t));
 
 struct spw_replay;  /* opaque */
 struct spw_handler; /* exec/spw_handler.h */
