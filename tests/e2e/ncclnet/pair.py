@@ -319,7 +319,7 @@ def case_hang():
     time.sleep(8)
     os.killpg(pair.recv.p.pid, signal.SIGCONT)
     pair.send.wait_for(lambda: pages(pair)[3]['ended'] > before + 100, pair.deadline)
-    check(pair.send.output() == out and 'nothing has moved' not in pair.recv.output(),
+    check(pair.send.output().count('nothing has moved') == 1 and 'nothing has moved' not in pair.recv.output(),
           f'{pair.send.output()} {pair.recv.output()}')
     for rank in pair.ranks:
         os.killpg(rank.p.pid, signal.SIGKILL)

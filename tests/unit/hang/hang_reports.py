@@ -195,6 +195,8 @@ def custom_kernel_unseen():
 def one_process_dies():
     c = Case()
     c.waits(0)
+    c.fails(0, 0)
+    c.fails(0, 1)
     c.vanish(1)
     return c
 
