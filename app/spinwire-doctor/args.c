@@ -106,6 +106,10 @@ static const struct spw_opt table[] = {
 	 .help = "hang: all that was read, for --replay; -: stdout"},
 	{FIELD(hang_pid), .name = "pid", .kind = SPW_OPT_NUMBER, .min = 1, .max = 4194304,
 	 .help = "hang: this process of this host alone; else all with NCCL"},
+	{FIELD(torch_dump), .name = "torch-dump", .kind = SPW_OPT_STRING, .value = "PREFIX",
+	 .help = "hang: PyTorch's flight recorders were dumped to PREFIX<rank>"},
+	{FIELD(stacks), .name = "stacks", .kind = SPW_OPT_FLAG,
+	 .help = "hang: also stacks; each process stops while one is taken"},
 	SPW_OPT_VERBOSITY(struct doctor_args, verbosity, NULL),
 };
 
@@ -218,16 +222,30 @@ static int files_cnt_check(const struct doctor_args *args)
 		       file_range[at].min, file_range[at].max);
 }
 
+/* The path goes to other hosts by ssh, whose shell would take more than these characters apart. */
+static bool path_is_plain(const char *path)
+{
+	return path[0] == '/' && !path[strspn(path, "/abcdefghijklmnopqrstuvwxyz"
+						    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+@:")];
+}
+
 static int hang_check(const struct doctor_args *args)
 {
-	if (!strcmp(args->command, "hang"))
-		return args->file_cnt && (args->hosts || args->hang_pid)
-			       ? spw_err(EINVAL, "hang: a saved case has its hosts: no --hosts, no "
-						 "--pid with --replay")
-			       : 0;
-	return args->hosts || args->save || args->hang_pid
-		       ? spw_err(EINVAL, "--hosts, --save and --pid belong to hang")
-		       : 0;
+	const bool here = args->hosts || args->hang_pid || args->torch_dump || args->stacks;
+
+	if (strcmp(args->command, "hang"))
+		return here || args->save ? spw_err(EINVAL, "--hosts, --save, --pid, --torch-dump "
+							    "and --stacks belong to hang")
+					  : 0;
+	if (args->file_cnt && here)
+		return spw_err(EINVAL, "hang: a saved case has its hosts and what was read there: "
+				       "no --hosts, --pid, --torch-dump, --stacks with --replay");
+	if (args->torch_dump && !path_is_plain(args->torch_dump))
+		return spw_err(EINVAL,
+			       "--torch-dump %s: a path that begins with / and has letters, "
+			       "digits and ._-+@: only",
+			       args->torch_dump);
+	return 0;
 }
 
 /* An output that a command does not have would be missed only after it ran. */

@@ -34,6 +34,8 @@ struct doctor_args {
 	uint64_t core_cnt;
 	const char *hosts, *save; /* hang: "A,B"; where the case is written; NULL */
 	uint32_t hang_pid;        /* hang: this process alone; 0: all */
+	const char *torch_dump;   /* hang: dumps of flight recorders but for the rank; NULL */
+	bool stacks;              /* hang: also stacks */
 	bool facts, full, measure;
 	struct spw_opt_verbosity verbosity;
 	uint64_t expect_bps; /* measure: what one function should carry; 0: not given */

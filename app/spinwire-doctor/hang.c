@@ -84,10 +84,17 @@ static int others_parse(const char *list, struct others *others)
 }
 
 /* All at once, so that their snapshots are of the same time. */
-static int others_start(struct others *others)
+static int others_start(const struct doctor_args *args, struct others *others)
 {
-	static const char *const word[2] = {"hang", "--save=-"};
+	char dump[512];
+	const char *word[DOCTOR_SSH_WORD_MAX + 1] = {"hang", "--save=-"};
+	uint32_t cnt = 2;
 
+	snprintf(dump, sizeof(dump), "--torch-dump=%s", args->torch_dump ? args->torch_dump : "");
+	if (args->torch_dump)
+		word[cnt++] = dump;
+	if (args->stacks)
+		word[cnt++] = "--stacks";
 	for (uint32_t i = 0; i < others->cnt; i++) {
 		const int rc = doctor_ssh_start("--hosts", others->name[i], word, &others->ssh[i]);
 
@@ -126,13 +133,16 @@ static int hang_live(const struct doctor_args *args, struct spw_hang_case *c)
 	uint64_t until;
 	int rc = others_parse(args->hosts, &others);
 
-	rc = rc ? rc : others_start(&others);
+	rc = rc ? rc : others_start(args, &others);
 	app_life_phase(5000000000ull, "three looks at the ranks");
 	rc = rc ? rc
-		: spw_hang_host_read(
-			  &(struct spw_hang_where){.root = "", .pid = args->hang_pid, .last = true},
-			  hang_nap, NULL, c);
-	until = doctor_ssh_until(SILENT_MS);
+		: spw_hang_host_read(&(struct spw_hang_where){.root = "",
+							      .pid = args->hang_pid,
+							      .last = true,
+							      .torch_dump = args->torch_dump,
+							      .stacks = args->stacks},
+				     hang_nap, NULL, c);
+	until = doctor_ssh_until(SILENT_MS * (args->stacks ? 2 : 1)); /* stacks take as long */
 	for (uint32_t i = 0; i < others.cnt && rc == 0; i++)
 		others_read(&others, i, until, c);
 	for (uint32_t i = 0; i < others.cnt; i++)

@@ -171,7 +171,7 @@ static void source_banner_skip(struct input *in)
  * set it too. */
 static int source_ssh_read(struct input *in, const char *host)
 {
-	static const char *const word[] = {"--receipt", "-"};
+	static const char *const word[] = {"--receipt", "-", NULL};
 	struct doctor_ssh ssh;
 	int rc = doctor_ssh_start("--peer", host, word, &ssh), status;
 

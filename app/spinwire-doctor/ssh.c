@@ -37,16 +37,20 @@ static bool ssh_is_host(const char *peer)
 }
 
 /* Never returns: a failed exec ends the child as a shell would report it. */
-static void ssh_child_run(const char *host, const char *const word[2], int in, int out)
+static void ssh_child_run(const char *host, const char *const *word, int in, int out)
 {
+	const char *argv[7 + DOCTOR_SSH_WORD_MAX + 1] = {
+		"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host, "spinwire-doctor"};
+
+	for (uint32_t i = 0; i < DOCTOR_SSH_WORD_MAX && word[i]; i++)
+		argv[7 + i] = word[i];
 	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
-		execlp("ssh", "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host,
-		       "spinwire-doctor", word[0], word[1], (char *)NULL);
+		execvp("ssh", (char *const *)(uintptr_t)argv);
 	_exit(127);
 }
 
 /* After an error too the caller calls doctor_ssh_end, which closes what was opened. */
-int doctor_ssh_start(const char *option, const char *host, const char *const word[2],
+int doctor_ssh_start(const char *option, const char *host, const char *const *word,
 		     struct doctor_ssh *ssh)
 {
 	int fd[4] = {-1, -1, -1, -1}, rc = 0;

@@ -16,9 +16,12 @@ struct doctor_ssh {
 	int to, from; /* its stdin and stdout */
 };
 
-/* Starts "spinwire-doctor WORD WORD" there; word[1] may be NULL. option named host. End it after an
- * error too. Errors: -EINVAL host is no name of a host; -EIO; -errno of pipe2(). */
-int doctor_ssh_start(const char *option, const char *host, const char *const word[2],
+#define DOCTOR_SSH_WORD_MAX 4u
+
+/* Starts "spinwire-doctor WORD ..." there; word: at most DOCTOR_SSH_WORD_MAX, then NULL. option
+ * named host. End it after an error too. Errors: -EINVAL host is no name of a host; -EIO; -errno of
+ * pipe2(). */
+int doctor_ssh_start(const char *option, const char *host, const char *const *word,
 		     struct doctor_ssh *ssh);
 
 /* Returns: the time by which something has to come, ms from now; for the calls below. */

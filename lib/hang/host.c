@@ -138,6 +138,13 @@ enum hang_tri hang_test_throttled_slow(const struct hang_sink *sink)
 	return slow;
 }
 
+static const char *where_in_kernel(const struct spw_hang_thread_row *row)
+{
+	if (!row || (!row->kernel[0] && !row->wchan[0]))
+		return "an unknown place";
+	return row->kernel[0] ? row->kernel : row->wchan;
+}
+
 /* D in each of three looks is no short wait for a disk. */
 enum hang_tri hang_test_kernel_main(const struct hang_sink *sink)
 {
@@ -146,8 +153,7 @@ enum hang_tri hang_test_kernel_main(const struct hang_sink *sink)
 		hang_thread_find(hang_snap(sink->g, sink->rank, LAST), pid, pid);
 
 	snprintf(sink->evidence, sink->room,
-		 "its main thread is in state D in each snapshot, in %s",
-		 row && row->wchan[0] ? row->wchan : "an unknown place");
+		 "its main thread is in state D in each snapshot, in %s", where_in_kernel(row));
 	return states_are(sink, "D");
 }
 
@@ -164,8 +170,7 @@ enum hang_tri hang_test_kernel_proxy(const struct hang_sink *sink)
 							      : HANG_NO);
 	snprintf(sink->evidence, sink->room,
 		 "NCCL's proxy thread %ld is in state D in each snapshot, in %s",
-		 (long)row[LAST]->tid.value,
-		 row[LAST]->wchan[0] ? row[LAST]->wchan : "an unknown place");
+		 (long)row[LAST]->tid.value, where_in_kernel(row[LAST]));
 	return all;
 }
 

@@ -71,6 +71,8 @@ static struct spw_hang_verdict *verdict_add(struct judge *j, uint32_t rank)
 	const struct hang_rank *r = &g->rank[rank];
 	struct spw_hang_verdict *v;
 	const uint32_t at = SPW_MIN(j->answer->verdict_cnt, SPW_HANG_VERDICT_MAX - 1);
+	const struct spw_hang_thread_row *main_thread =
+		hang_thread_find(hang_snap(g, rank, LAST), r->pid, r->pid);
 
 	j->sink_cnt++;
 	v = &j->answer->verdict[at];
@@ -85,6 +87,7 @@ static struct spw_hang_verdict *verdict_add(struct judge *j, uint32_t rank)
 		v->since = rank_since(g, rank, false);
 	spw_text_show(g->c->host[r->host].name, v->host, sizeof(v->host));
 	spw_text_show(r->row[LAST] ? r->row[LAST]->name : "", v->program, sizeof(v->program));
+	spw_text_show(main_thread ? main_thread->stack : "", v->stack, sizeof(v->stack));
 	return v;
 }
 

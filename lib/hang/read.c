@@ -6,6 +6,7 @@
  *
  *   reads      processes ─ pages ─ threads ─ ports ─ queue pairs ─ GPUs ─ TCP, addresses
  *   asks       flight recorder (a thread of the job answers), in the last snapshot only
+ *   stops      stacks, for milliseconds to seconds, in the last one and only on request
  *
  * The wall clock is read for one thing: PyTorch dates its entries by it (read_recorder.c). All else
  * that lasts is measured by counters that nobody can set.
@@ -65,6 +66,7 @@ int spw_hang_read(const struct spw_hang_where *where, struct spw_hang_snap *snap
 	hang_gpus_read(&r);
 	hang_tcp_read(&r);
 	hang_recorder_read(&r);
+	hang_stacks_read(&r);
 	snap_out->taken = true;
 	return 0;
 }

@@ -9,6 +9,7 @@
  *   addr            addresses of the host, one a line
  *   qp              queue pairs (read_qp.c)
  *   gpu             what NVML answered (read_gpu.c)
+ *   proc/PID/stacks what eu-stack or gdb printed (read_stack.c)
  */
 #ifndef HANG_READ_IMPL_H
 #define HANG_READ_IMPL_H
@@ -99,6 +100,11 @@ void hang_recorder_read(struct hang_read *r);
  * text: no dump. Thread: control. */
 int hang_recorder_rows(struct hang_read *r, const struct spw_hang_proc_row *proc, const void *dump,
 		       size_t bytes);
+/* Purpose: stacks, if they are asked for; after all others. Thread: control. */
+void hang_stacks_read(struct hang_read *r);
+/* Purpose: what eu-stack or gdb printed of a process, into the rows of its threads. Shape: text is
+ * cut up. Thread: control. */
+void hang_stack_rows(struct hang_read *r, int64_t pid, char *text);
 /* Purpose: GPUs. Thread: control. */
 void hang_gpus_read(struct hang_read *r);
 /* Purpose: TCP connections that nobody has answered; addresses of the host. Thread: control. */

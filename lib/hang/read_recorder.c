@@ -7,6 +7,8 @@
  *
  *   TORCH_NCCL_DEBUG_INFO_PIPE_FILE=P           a byte to P<rank>.pipe asks for a dump
  *   TORCH_FR_DUMP_TEMP_FILE=F                   it appears as F<rank>
+ *   --torch-dump=F                              F<rank> as this host has it, written since the
+ *                                               process began; nobody is asked
  *
  * A recorded host has the file at the same path, below proc/PID/root. Source: PyTorch,
  * torch/csrc/distributed/c10d/FlightRecorderDetail.hpp, ProcessGroupNCCL.cpp.
@@ -229,7 +231,9 @@ static void recorder_files_find(struct hang_read *r, const struct spw_hang_proc_
 	const char *fifo = n > 0 ? recorder_variable(environ, (size_t)n, pipe) : "";
 
 	*out = (struct recorder_files){.dump = ""};
-	if (n > 0 && proc->rank.known) {
+	if (r->where->torch_dump && proc->rank.known)
+		hang_path(r, out->dump, "%s%" PRId64, r->where->torch_dump + 1, proc->rank.value);
+	else if (n > 0 && proc->rank.known) {
 		hang_path(r, out->dump, "proc/%" PRId64 "/root%s%" PRId64, proc->pid.value,
 			  file[0] == '/' ? file : "/tmp/nccl_trace_rank_", proc->rank.value);
 		if (fifo[0] == '/')
@@ -311,6 +315,8 @@ static int recorder_read(struct hang_read *r, const struct spw_hang_proc_row *pr
 		return -ENOENT;
 	asked = hang_is_live(r) && files.pipe[0] && recorder_ask(r, proc, files.pipe);
 	since = SPW_MAX(since - (asked ? 0 : FRESH_S), recorder_start(r, proc));
+	if (r->where->torch_dump)
+		since = recorder_start(r, proc);
 	rc = recorder_dump_read(r, proc, files.dump, since, room);
 	while (rc < 0 && asked && spw_monotonic_ms() < until_ms) {
 		nanosleep(&step, NULL);
@@ -335,7 +341,8 @@ void hang_recorder_read(struct hang_read *r)
 		snprintf(why, sizeof(r->snap->why[0]), "asked in the last snapshot only");
 	else if (!r->snap->op_cnt)
 		snprintf(why, sizeof(r->snap->why[0]), "%.63s",
-			 rc == -EPROTO
-				 ? spw_err_text()
+			 rc == -EPROTO ? spw_err_text()
+			 : r->where->torch_dump
+				 ? "no dump there that the process's user wrote since it began"
 				 : "no dump of now (TORCH_NCCL_DEBUG_INFO_PIPE_FILE not set)");
 }

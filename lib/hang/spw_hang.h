@@ -82,20 +82,22 @@ SPW_INLINE struct spw_hang_num spw_hang_num(int64_t value)
 	N(profiler, "1: NCCL calls the profiler tables; 0: its page has no communicator")
 
 /* Their threads. */
-#define SPW_HANG_THREAD_LIST(N, T)                                              \
-	N(pid, "key")                                                           \
-	N(tid, "as this host's /proc has it; key")                              \
-	N(proxy, "1: it makes NCCL's network calls, says the page or its name") \
-	T(name, 20, "")                                                         \
-	T(state, 4, "R S D T t Z X, of /proc/PID/stat")                         \
-	N(utime, "clock ticks")                                                 \
-	N(stime, "clock ticks")                                                 \
-	N(run_ns, "time on a CPU")                                              \
-	N(wait_ns, "time runnable and not on a CPU")                            \
-	N(cpu, "where it ran last")                                             \
-	T(wchan, 48, "where in the kernel it waits")                            \
-	T(rival, 64, "what else runs on that CPU: \"name (pid N)\"")            \
-	T(frame, 64, "functions of NCCL on its stack, if stacks were asked for")
+#define SPW_HANG_THREAD_LIST(N, T)                                                       \
+	N(pid, "key")                                                                    \
+	N(tid, "as this host's /proc has it; key")                                       \
+	N(proxy, "1: it makes NCCL's network calls, says the page or its name")          \
+	T(name, 20, "")                                                                  \
+	T(state, 4, "R S D T t Z X, of /proc/PID/stat")                                  \
+	N(utime, "clock ticks")                                                          \
+	N(stime, "clock ticks")                                                          \
+	N(run_ns, "time on a CPU")                                                       \
+	N(wait_ns, "time runnable and not on a CPU")                                     \
+	N(cpu, "where it ran last")                                                      \
+	T(wchan, 48, "where in the kernel it waits")                                     \
+	T(rival, 64, "what else runs on that CPU: \"name (pid N)\"")                     \
+	T(frame, 64, "functions of NCCL on its stack, if stacks were asked for; - none") \
+	T(stack, 200, "functions on its stack, innermost first, if they were asked for") \
+	T(kernel, 160, "the same of the kernel")
 
 /* Communicators, by the live page (NCCL's profiler calls). */
 #define SPW_HANG_COMM_LIST(N, T)                                                \
@@ -261,7 +263,8 @@ enum spw_hang_table { SPW_HANG_TABLE_LIST(SPW_ENUM_VALUE, SPW_HANG_TABLE_) SPW_H
 	X(P, counters, "counters of the RDMA ports")              \
 	X(P, qp, "states of the queue pairs (netlink)")           \
 	X(P, gpu, "NVML")                                         \
-	X(P, recorder, "PyTorch's flight recorder")
+	X(P, recorder, "PyTorch's flight recorder")               \
+	X(P, stacks, "stacks of threads, on request")
 enum spw_hang_source { SPW_ENUM(SPW_HANG_SOURCE) };
 
 /* ---- snapshots ---- */
@@ -294,6 +297,10 @@ struct spw_hang_where {
 	/* The last snapshot: the sources that make a thread of the job work, or may disturb it
 	 * (the flight recorder), are asked in this one only, after all others. */
 	bool last;
+	/* Where PyTorch's flight recorders have been dumped, but for the rank at the end; NULL: as
+	 * the variables of the process say, and they are asked for one. */
+	const char *torch_dump;
+	bool stacks; /* also stacks, in the last snapshot: who takes one stops the process */
 	/* The snapshot before, or NULL: processes of it that have ended keep a row, `gone`. */
 	const struct spw_hang_snap *before;
 };
@@ -301,7 +308,8 @@ struct spw_hang_where {
 /* Purpose: takes a snapshot of this host. Reads only; what cannot be read stays unknown, and
  *   snap_out->why says why.
  * Shape: snap_out zeroed. Owner: the caller, until spw_hang_snap_free.
- * Thread: control; takes milliseconds, with where->last up to 2 s.
+ * Thread: control; takes milliseconds, with where->last up to 2 s,
+ *   with stacks 5 s more.
  * Errors: -ENOMEM; -EINVAL where->root is no folder.
  */
 int spw_hang_read(const struct spw_hang_where *where, struct spw_hang_snap *snap_out);
@@ -384,11 +392,11 @@ struct spw_hang_verdict {
 	bool explained;   /* rule and layer are known */
 	enum spw_hang_layer layer;
 	char host[SPW_HANG_HOST_NAME], program[32];
-	int64_t pid;               /* on its host; -1: it has none any more */
-	int64_t rank;              /* -1: not known */
-	struct spw_hang_num since; /* ns */
-	char what[160], evidence[320];
-	const char *sure, *todo; /* what would make it sure; what to do */
+	int64_t pid;                               /* on its host; -1: it has none any more */
+	int64_t rank;                              /* -1: not known */
+	struct spw_hang_num since;                 /* ns */
+	char what[160], evidence[320], stack[200]; /* stack: of its main thread, if asked for */
+	const char *sure, *todo;                   /* what would make it sure; what to do */
 };
 
 struct spw_hang_answer {

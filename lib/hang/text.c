@@ -78,6 +78,10 @@ static void text_culprit(struct text *t, const struct spw_hang_answer *answer)
 	text_end(t);
 	text_add(t, "evidence: %s", v->evidence);
 	text_end(t);
+	if (v->stack[0]) {
+		text_add(t, "stack of its main thread: %s", v->stack);
+		text_end(t);
+	}
 	if (strcmp(v->sure, "it is")) {
 		text_add(t, "to be sure: %s", v->sure);
 		text_end(t);

@@ -193,6 +193,31 @@ static void a_dump_of_another_process(void **state)
 	assert_int_equal(ops_read(), 0);
 }
 
+/* A path that the user names is read in place of the variables', however old the dump is, as long
+ * as the process wrote it. */
+static void a_dump_at_a_path_that_is_named(void **state)
+{
+	struct timespec times[2] = {{.tv_sec = 1690000000}, {.tv_sec = 1690000000}};
+	const struct spw_hang_where where = {.root = root, .last = true, .torch_dump = "/var/d/r"};
+	char path[128];
+
+	(void)state;
+	rank_write();
+	dump_write();
+	kit_put_bytes("var/d/r1", dump, used);
+	kit_put_bytes("proc/4711/root/tmp/fr_1", "no dump", 7);
+	snprintf(path, sizeof(path), "%s/var/d/r1", root);
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	assert_int_equal(spw_hang_read(&where, &snap), 0);
+	assert_int_equal(snap.op_cnt, 2);
+	spw_hang_snap_free(&snap);
+	kit_put("proc/uptime", "100.00 7.00\n");
+	assert_int_equal(spw_hang_read(&where, &snap), 0);
+	assert_int_equal(snap.op_cnt, 0);
+	assert_non_null(strstr(snap.why[SPW_HANG_SOURCE_recorder], "no dump there"));
+	spw_hang_snap_free(&snap);
+}
+
 /* Another user can make a file of that name before the job does. */
 static void a_dump_of_another_user(void **state)
 {
@@ -261,6 +286,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RECORDED(what_is_under_way),
 		RECORDED(a_dump_of_another_process),
+		RECORDED(a_dump_at_a_path_that_is_named),
 		RECORDED(a_dump_of_another_user),
 		RECORDED(nothing_is_run),
 		cmocka_unit_test(a_dump_cut_at_each_byte),
