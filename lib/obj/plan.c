@@ -9,8 +9,9 @@
  * of it is far from 2^64. What is read lies below `head`, besides.
  *
  * obj/frame.c calls it for each frame, plan_begin.c to align. Before changing it: look at the code
- * that the compiler makes of steps_run, and run the fuzzer of plans; a step that most formats do
- * without belongs into step_other, so that the loop keeps its registers.
+ * that the compiler makes of steps_run, and run the fuzzer of plans. `run` stays in registers as
+ * long as its address goes into inlined functions alone; steps that few frames meet get a copy
+ * (step_other).
  */
 #include "frame/spw_ident.h"
 #include "obj/plan.h"
@@ -19,8 +20,9 @@ struct run {
 	const uint8_t *frame;
 	uint64_t head, len;  /* readable bytes of the frame; all of them */
 	uint64_t begin, end; /* of what the packet's headers enclose */
+	uint64_t whole;      /* below it 8 bytes can be read, and are the packet's */
 	uint64_t at, sum;
-	uint64_t word, have;    /* of the last load; bytes of the packet from its first byte on */
+	uint64_t word, have;    /* of the last load; bytes of the packet in it */
 	uint64_t start, length; /* of the payload */
 };
 
@@ -46,6 +48,7 @@ SPW_INLINE enum spw_obj_miss udp_read(const struct spw_obj_plan *plan, struct ru
 SPW_INLINE enum spw_obj_miss header_begin(const struct spw_obj_plan *plan, struct run *run)
 {
 	enum spw_obj_miss miss;
+	uint64_t begin;
 
 	if (spw_likely(plan->under == SPW_OBJ_UNDER_udp &&
 		       run->head >= UDP_PLAIN + PLAN_UDP_BYTES && spw_ident_is_udp(run->frame) &&
@@ -54,39 +57,46 @@ SPW_INLINE enum spw_obj_miss header_begin(const struct spw_obj_plan *plan, struc
 		return udp_read(plan, run);
 	}
 	run->end = run->len;
-	miss = plan_begin(plan, run->frame, (uint32_t)run->head, &run->begin);
+	miss = plan_begin(plan, run->frame, (uint32_t)run->head, &begin);
+	run->begin = begin;
 	return miss || plan->under != SPW_OBJ_UNDER_udp ? miss : udp_read(plan, run);
 }
 
 /* ---- fields ---- */
 
-/* The same near the end of what is readable: fewer than 8 bytes are left. */
-SPW_COLD static bool tail_load(const struct run *run, uint64_t at, uint32_t need, uint64_t *w_out,
-			       uint64_t *have_out)
+/* What the packet has of 8 bytes near its end, or near that of what is readable. */
+SPW_COLD static uint64_t tail_load(const uint8_t *at, uint64_t left)
 {
-	const uint64_t left = run->head > at ? run->head - at : 0;
+	uint64_t w = 0;
 
-	*w_out = 0;
-	*have_out = SPW_MIN(*have_out, left);
-	for (uint32_t i = 0; i < left; i++)
-		*w_out |= (uint64_t)run->frame[at + i] << (56 - 8 * i);
-	return need <= left;
+	for (uint64_t i = 0; i < SPW_MIN(left, 8); i++)
+		w |= (uint64_t)at[i] << (56 - 8 * i);
+	return w;
 }
 
-/* The 8 bytes at the field, as a big-endian number, and how many bytes the packet has there; false:
- * it ends before the field's `need`. */
+/* The 8 bytes at the field, as a big-endian number, and how many of them the packet has; false: it
+ * ends before the field's `need`. */
 SPW_INLINE bool field_load(const struct run *run, const struct spw_obj_step *step, uint64_t *w_out,
 			   uint64_t *have_out)
 {
-	uint64_t at = run->at + step->off;
+	uint64_t at = run->at + step->off, stop;
 
-	*have_out = run->end - at;
-	if (spw_unlikely(at + step->need > run->end))
-		return false;
-	if (spw_unlikely(at + 8 > run->head))
-		return tail_load(run, at, step->need, w_out, have_out);
-	*w_out = spw_be64_load(run->frame + at);
-	return true;
+	*have_out = 8;
+	if (spw_likely(at < run->whole)) {
+		*w_out = spw_be64_load(run->frame + at);
+		return true;
+	}
+	stop = SPW_MIN(run->head, run->end);
+	*have_out = stop > at ? stop - at : 0;
+	*w_out = tail_load(run->frame + at, *have_out);
+	return step->need <= *have_out;
+}
+
+SPW_INLINE void whole_set(struct run *run)
+{
+	const uint64_t stop = SPW_MIN(run->head, run->end);
+
+	run->whole = stop < 8 ? 0 : stop - 7;
 }
 
 /* A bit of a set of values below 64. */
@@ -158,7 +168,7 @@ static bool sum_add_ratio(struct run *run, const struct spw_obj_step *step, uint
 	return value <= step->a && !__builtin_add_overflow(run->sum, (uint64_t)term, &run->sum);
 }
 
-static bool sum_add_exact(struct run *run, const struct spw_obj_step *step, uint64_t value)
+SPW_INLINE bool sum_add_exact(struct run *run, const struct spw_obj_step *step, uint64_t value)
 {
 	uint64_t rest, term, q = plan_divide(value, step->off, step->a, &rest);
 
@@ -243,6 +253,13 @@ SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, const st
 	return SPW_OBJ_MISS_none;
 }
 
+SPW_INLINE enum spw_obj_miss piece_behind(const struct spw_obj_plan *plan, struct run *run,
+					  const struct spw_obj_step *step, struct spw_obj_hit *hit)
+{
+	run->at += step->off;
+	return piece_add(plan, run, step, sum_take(run), 0, hit);
+}
+
 SPW_INLINE enum spw_obj_miss piece_inline(const struct spw_obj_plan *plan, struct run *run,
 					  const struct spw_obj_step *step, struct spw_obj_hit *hit)
 {
@@ -254,8 +271,8 @@ SPW_INLINE enum spw_obj_miss piece_inline(const struct spw_obj_plan *plan, struc
 	return piece_add(plan, run, step, sum_take(run), skip, hit);
 }
 
-static enum spw_obj_miss pieces_spread(struct run *run, const struct spw_obj_step *step,
-				       struct spw_obj_hit *hit)
+SPW_INLINE enum spw_obj_miss pieces_spread(const struct run *run, const struct spw_obj_step *step,
+					   struct spw_obj_hit *hit)
 {
 	uint64_t skip = run->at + step->off;
 
@@ -266,7 +283,7 @@ static enum spw_obj_miss pieces_spread(struct run *run, const struct spw_obj_ste
 	return skip <= run->end ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_cut;
 }
 
-static enum spw_obj_miss sum_skip(struct run *run)
+SPW_INLINE enum spw_obj_miss sum_skip(struct run *run)
 {
 	uint64_t sum = sum_take(run);
 
@@ -283,6 +300,7 @@ static enum spw_obj_miss end_bound(struct run *run)
 	if (sum > run->end - run->begin)
 		return SPW_OBJ_MISS_cut;
 	run->end = run->begin + sum;
+	whole_set(run);
 	return SPW_OBJ_MISS_none;
 }
 
@@ -299,7 +317,8 @@ SPW_INLINE enum spw_obj_miss piece_at_start(const struct spw_obj_plan *plan, str
 
 /* ---- the steps ---- */
 
-SPW_INLINE bool value_load(struct run *run, const struct spw_obj_step *step, uint64_t *reg)
+SPW_INLINE bool value_load(struct run *run, const struct spw_obj_step *step, uint64_t *reg,
+			   const bool little)
 {
 	uint64_t w, have;
 
@@ -307,7 +326,7 @@ SPW_INLINE bool value_load(struct run *run, const struct spw_obj_step *step, uin
 		return false;
 	run->word = w;
 	run->have = have;
-	if (step->op == PLAN_OP_load_little) /* the first `need` bytes of w, the other way round */
+	if (little) /* the first `need` bytes of w, the other way round */
 		w = __builtin_bswap64(w) & (UINT64_MAX >> (64 - 8 * step->need));
 	reg[step->reg] = w >> step->shift & step->a;
 	return true;
@@ -319,12 +338,12 @@ SPW_INLINE bool value_same(const struct run *run, const struct spw_obj_step *ste
 	return step->need <= run->have;
 }
 
-static enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_step *step)
+SPW_INLINE enum spw_obj_miss value_is(const struct run *run, const struct spw_obj_step *step,
+				      const bool same)
 {
 	uint64_t w = run->word, have;
 
-	if (step->op == PLAN_OP_same_is ? step->need > run->have
-					: !field_load(run, step, &w, &have))
+	if (same ? step->need > run->have : !field_load(run, step, &w, &have))
 		return SPW_OBJ_MISS_cut;
 	return (w >> step->shift & step->a) == step->b ? SPW_OBJ_MISS_none
 						       : SPW_OBJ_MISS_not_object;
@@ -338,48 +357,29 @@ SPW_INLINE uint32_t guards_match(const struct run *run, const struct spw_obj_ste
 	return field_load(run, step, &w, &have) && (w & step->a) == step->b ? step->shift : 0;
 }
 
-/* How many steps are skipped. */
-SPW_INLINE uint32_t step_jump(const struct run *run, const struct spw_obj_step *step,
-			      const uint64_t *reg)
+SPW_INLINE void regs_zero(uint64_t *reg, const struct spw_obj_step *step)
 {
-	bool holds;
-
-	if (step->op == PLAN_OP_unless_is)
-		holds = reg[step->reg] == step->b;
-	else if (step->op == PLAN_OP_unless_in)
-		holds = set_has(step->b, reg[step->reg]);
-	else
-		holds = run->end > run->at && run->end - run->at > step->a;
-	return holds ? 0 : step->off;
+	for (uint32_t i = step->off; i-- > 0;)
+		reg[step->reg + i] = 0;
 }
 
-/* The steps that most formats do without, or that few frames meet. */
+/* Whether bytes are left for another segment. */
+SPW_INLINE bool is_more(const struct run *run, const struct spw_obj_step *step)
+{
+	return run->end > run->at && run->end - run->at > step->a;
+}
+
+/* The steps that most formats do without. */
 static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run *run,
 				    const struct spw_obj_step *step, uint64_t *reg,
 				    struct spw_obj_hit *hit)
 {
 	switch ((enum plan_op)step->op) {
-	case PLAN_OP_load_is:
-	case PLAN_OP_same_is:
-		return value_is(run, step);
-	case PLAN_OP_test_is:
-		return reg[step->reg] == step->b ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
-	case PLAN_OP_test_in:
-		return set_has(step->b, reg[step->reg]) ? SPW_OBJ_MISS_none
-							: SPW_OBJ_MISS_not_object;
 	case PLAN_OP_product:
 		return __builtin_mul_overflow(reg[step->reg], reg[step->off],
 					      &reg[PLAN_REG_PRODUCT])
 			       ? SPW_OBJ_MISS_beyond
 			       : SPW_OBJ_MISS_none;
-	case PLAN_OP_zero:
-		for (uint32_t i = 0; i < step->off; i++)
-			reg[step->reg + i] = 0;
-		return SPW_OBJ_MISS_none;
-	case PLAN_OP_ids:
-		return SPW_OBJ_MISS_none;
-	case PLAN_OP_skip_sum:
-		return sum_skip(run);
 	case PLAN_OP_bound:
 		return end_bound(run);
 	case PLAN_OP_items:
@@ -389,103 +389,102 @@ static enum spw_obj_miss step_other(const struct spw_obj_plan *plan, struct run 
 	case PLAN_OP_add_ratio:
 		return sum_add_ratio(run, step, reg[step->reg]) ? SPW_OBJ_MISS_none
 								: SPW_OBJ_MISS_beyond;
-	case PLAN_OP_add_exact:
-		return sum_add_exact(run, step, reg[step->reg]) ? SPW_OBJ_MISS_none
-								: SPW_OBJ_MISS_beyond;
 	case PLAN_OP_key_wrap:
 		return hit->key >> step->off ? SPW_OBJ_MISS_beyond : SPW_OBJ_MISS_none;
-	case PLAN_OP_size:
-		return size_set(plan, run, hit);
-	case PLAN_OP_end:
-		hit->flags |= SPW_OBJ_END;
-		return SPW_OBJ_MISS_none;
-	case PLAN_OP_piece_after:
-		run->at += step->off;
-		return piece_add(plan, run, step, sum_take(run), 0, hit);
 	case PLAN_OP_piece_inline:
 		return piece_inline(plan, run, step, hit);
-	case PLAN_OP_spread:
-		return pieces_spread(run, step, hit);
 	default:
 		return SPW_OBJ_MISS_beyond; /* refuse */
 	}
 }
 
-/* A plan ends with `piece` or `done`, so that the loop has no count. */
-static enum spw_obj_miss steps_run(const struct spw_obj_plan *plan, struct run *run,
-				   struct spw_obj_hit *hit)
-{
-	uint64_t reg[PLAN_REG_CNT];
-	enum spw_obj_miss miss = SPW_OBJ_MISS_none;
+/* ---- the run ---- */
 
-	reg[PLAN_REG_ONE] = 1;
-	reg[PLAN_REG_ZERO] = 0;
-	for (const struct spw_obj_step *step = plan->step;; step++) {
-		switch ((enum plan_op)step->op) {
-		case PLAN_OP_load:
-		case PLAN_OP_load_little:
-			if (!value_load(run, step, reg))
-				return SPW_OBJ_MISS_cut;
-			continue;
-		case PLAN_OP_match:
-			step += guards_match(run, step);
-			continue;
-		case PLAN_OP_same:
-			if (!value_same(run, step, reg))
-				return SPW_OBJ_MISS_cut;
-			continue;
-		case PLAN_OP_unless_is:
-		case PLAN_OP_unless_in:
-		case PLAN_OP_unless_more:
-			step += step_jump(run, step, reg);
-			continue;
-		case PLAN_OP_skip:
-			run->at += step->off;
-			continue;
-		case PLAN_OP_add:
-			if (!sum_add(run, step, reg[step->reg]))
-				return SPW_OBJ_MISS_beyond;
-			continue;
-		case PLAN_OP_key_cat:
-			hit->key = hit->key << step->off | reg[step->reg];
-			continue;
-		case PLAN_OP_key_per:
-			key_per(plan, step, run, hit, reg);
-			continue;
-		case PLAN_OP_payload:
-			miss = payload_begin(run, step, reg);
-			break;
-		case PLAN_OP_length:
-			length_set(run, step, reg[step->reg]);
-			continue;
-		case PLAN_OP_piece:
-			return piece_at_start(plan, run, step, reg[step->reg], hit);
-		case PLAN_OP_info:
-			hit->flags |= SPW_OBJ_INFO;
-			return SPW_OBJ_MISS_none;
-		case PLAN_OP_done:
-			return SPW_OBJ_MISS_none;
-		default:
-			miss = step_other(plan, run, step, reg, hit);
-		}
-		if (spw_unlikely(miss != SPW_OBJ_MISS_none))
-			return miss;
-	}
-}
+/* What each step does, by the local names of spw_obj_plan_run. Where it may miss, the run is over.
+ */
+#define STEP_MISS(found)                                     \
+	do {                                                 \
+		miss = (found);                              \
+		if (spw_unlikely(miss != SPW_OBJ_MISS_none)) \
+			return miss;                         \
+	} while (0)
+#define STEP_CHECK(holds, otherwise) \
+	STEP_MISS((holds) ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_##otherwise)
+#define STEP_OTHER()                                            \
+	do {                                                    \
+		copy = run;                                     \
+		miss = step_other(plan, &copy, step, reg, hit); \
+		run = copy;                                     \
+		STEP_MISS(miss);                                \
+	} while (0)
 
+/* op, action */
+#define STEP_LIST(X)                                                                      \
+	X(load, STEP_CHECK(value_load(&run, step, reg, false), cut))                      \
+	X(load_is, STEP_MISS(value_is(&run, step, false)))                                \
+	X(same, STEP_CHECK(value_same(&run, step, reg), cut))                             \
+	X(same_is, STEP_MISS(value_is(&run, step, true)))                                 \
+	X(match, step += guards_match(&run, step))                                        \
+	X(load_little, STEP_CHECK(value_load(&run, step, reg, true), cut))                \
+	X(test_is, STEP_CHECK(reg[step->reg] == step->b, not_object))                     \
+	X(test_in, STEP_CHECK(set_has(step->b, reg[step->reg]), not_object))              \
+	X(zero, regs_zero(reg, step))                                                     \
+	X(product, STEP_OTHER())                                                          \
+	X(unless_is, step += reg[step->reg] == step->b ? 0 : step->off)                   \
+	X(unless_in, step += set_has(step->b, reg[step->reg]) ? 0 : step->off)            \
+	X(unless_more, step += is_more(&run, step) ? 0 : step->off)                       \
+	X(skip, run.at += step->off)                                                      \
+	X(skip_sum, STEP_MISS(sum_skip(&run)))                                            \
+	X(items, STEP_OTHER())                                                            \
+	X(ids, )                                                                          \
+	X(bound, STEP_OTHER())                                                            \
+	X(add, STEP_CHECK(sum_add(&run, step, reg[step->reg]), beyond))                   \
+	X(sub, STEP_OTHER())                                                              \
+	X(add_ratio, STEP_OTHER())                                                        \
+	X(add_exact, STEP_CHECK(sum_add_exact(&run, step, reg[step->reg]), beyond))       \
+	X(key_cat, hit->key = hit->key << step->off | reg[step->reg])                     \
+	X(key_per, key_per(plan, step, &run, hit, reg))                                   \
+	X(key_wrap, STEP_OTHER())                                                         \
+	X(size, STEP_MISS(size_set(plan, &run, hit)))                                     \
+	X(end, hit->flags |= SPW_OBJ_END)                                                 \
+	X(info, goto over)                                                                \
+	X(payload, STEP_MISS(payload_begin(&run, step, reg)))                             \
+	X(length, length_set(&run, step, reg[step->reg]))                                 \
+	X(piece, miss = piece_at_start(plan, &run, step, reg[step->reg], hit); goto over) \
+	X(piece_after, STEP_MISS(piece_behind(plan, &run, step, hit)))                    \
+	X(piece_inline, STEP_OTHER())                                                     \
+	X(spread, STEP_MISS(pieces_spread(&run, step, hit)))                              \
+	X(refuse, STEP_OTHER())                                                           \
+	X(done, goto over)
+
+/* Each step has a jump of its own to the next one: one for all of them would be predicted worse,
+ * and costs a comparison. */
+#define STEP_PLACE(prefix, name, text) [PLAN_OP_##name] = &&at_##name,
+#define STEP_CODE(name, ...)     \
+	at_##name : __VA_ARGS__; \
+	goto *at[(++step)->op];
+
+/* A plan ends with `piece` or `done`, so that nothing is counted. */
 enum spw_obj_miss spw_obj_plan_run(const struct spw_obj_plan *plan, const uint8_t *frame,
-				   uint32_t head, uint32_t len, struct spw_obj_hit *hit_out)
+				   uint32_t head, uint32_t len, struct spw_obj_hit *hit)
 {
-	struct run run = {.frame = frame, .head = head, .len = len};
+	static const void *const at[] = {PLAN_OP_LIST(STEP_PLACE, )};
+	const struct spw_obj_step *step = plan->step;
+	struct run run = {.frame = frame, .head = head, .len = len}, copy;
 	enum spw_obj_miss miss = header_begin(plan, &run);
+	uint64_t reg[PLAN_REG_CNT];
 
 	if (spw_unlikely(miss != SPW_OBJ_MISS_none))
 		return miss;
 	run.at = run.begin;
-	hit_out->key = hit_out->part = hit_out->size = 0;
-	hit_out->flags = hit_out->piece_cnt = 0;
-	miss = steps_run(plan, &run, hit_out);
-	if (hit_out->piece_cnt == 0)
-		hit_out->flags |= SPW_OBJ_INFO;
+	whole_set(&run);
+	hit->key = hit->part = hit->size = 0;
+	hit->flags = hit->piece_cnt = 0;
+	reg[PLAN_REG_ONE] = 1;
+	reg[PLAN_REG_ZERO] = 0;
+	goto *at[step->op];
+	STEP_LIST(STEP_CODE)
+over:
+	hit->flags |= step->op == PLAN_OP_info || hit->piece_cnt == 0 ? SPW_OBJ_INFO : 0u;
 	return miss;
 }
