@@ -4,9 +4,11 @@
  * Exit status, log lines and signals: what all programs of spinwire do in the same way.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app_life.h"
 #include "app_print.h"
@@ -80,8 +82,18 @@ static void app_log_line(enum spw_log_level level, const char *text, void *progr
 	fprintf(stderr, "%s\n", text);
 }
 
+/* The next file that is opened gets a descriptor that was closed before, and output would go into
+ * it: EAL's shared memory, a report. /dev/null the wrong way round fails as a closed one does. */
+static void program_fds_fill(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 void app_program_start(const char *program)
 {
+	program_fds_fill();
 	app_print_start();
 	spw_log_sink_set(app_log_line, (void *)(uintptr_t)program);
 }

@@ -165,7 +165,10 @@ class Parser(argparse.ArgumentParser):
         """What is not this tool's goes to a program that has those options; that program checks them, and starts
         nothing. If it has not been built, it is that which is reported later."""
         for word in rest if names else ():
-            if word.startswith("--") and word != "--" and word.partition("=")[0] not in names:
+            name = word.partition("=")[0]
+            if name in ("--port", "--config"):
+                self.error(f"{name}: {self.prog} chooses spinwire's port itself; --device NAME names a card")
+            if word.startswith("--") and word != "--" and name not in names:
                 self.error(no_such(word, self.names() + list(names), self.prog))
         self.check(program, rest)
 

@@ -8,6 +8,22 @@ import os
 import re
 import sys
 
+# A file must not become stdout because that was closed (app/common/app_program.c).
+for _fd in range(3):
+    try:
+        os.fstat(_fd)
+    except OSError:
+        os.open(os.devnull, os.O_RDONLY if _fd else os.O_WRONLY)
+
+
+def _quiet(kind, error, trace):
+    """Ctrl-C while a tool loads its parts is no fault of the tool."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = _quiet
+
 # C0, DEL, C1, surrogates, separators of lines, and Bidi_Control of Unicode's PropList.
 _CONTROL = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _LINE = re.compile(f"[{_CONTROL}]")

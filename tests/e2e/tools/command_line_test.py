@@ -56,6 +56,8 @@ CASES = [
     (RUN, "--secons 3", "--secons: no such option, did you mean --seconds"),
     (RUN, "--memry host", "--memry: no such option, did you mean --memory"),
     (PROFILE, "--step 3", "--step: no such option, did you mean --steps"),
+    (RUN, "--seconds 1 --port null", "--port: tools/run chooses spinwire's port itself; --device NAME names a card"),
+    (PROFILE, "--config=config/try.yaml", "--config: tools/profile chooses spinwire's port itself"),
     (TOP, "--evry 2", "--evry: no such option, did you mean --every"),
     (EXPORTER, "--lisen 127.0.0.1:1", "--lisen: no such option, did you mean --listen"),
     (SOFTHCA, "--sped 100 true", "--sped: no such option, did you mean --speed"),

@@ -35,6 +35,16 @@ def test_quiet():
         check(documents.load(json_file)["sent"], "nothing sent")
 
 
+def test_stdout_closed():
+    """No file takes its descriptor, EAL's memory among them: the run ends, and says that its result went nowhere."""
+    for command in (outputs_test.spinwire("--seconds", "1"), outputs_test.gen("--seconds", "1"),
+                    [*outputs_test.doctor(), "cores", "1"]):
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE,
+                              stdin=subprocess.DEVNULL, text=True, timeout=90, check=False)
+        equal(done.returncode, 2, f"{command}\n{done.stderr}")
+        check("error: not all output could be written to stdout" in done.stderr, done.stderr)
+
+
 def test_doctor():
     """Each of its commands; findings are the status."""
     doctor, spark, vm = outputs_test.doctor(), platform("dgx-spark"), platform("bare-vm")
