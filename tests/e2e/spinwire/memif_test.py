@@ -13,7 +13,7 @@ import spwtest
 import spwtel
 from spwtest import Run, balanced, check, equal, spwlab
 
-SECONDS = 2
+SECONDS = 1
 BURSTS = 16  # of 32 frames: testpmd reads the echoes only when it has sent all, so its ring must hold them
 
 

@@ -8,15 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import documents
+import quiet
 import spwtest
 import stacks
 from spwtest import check, equal, spwlab
 
 GEN = os.environ["SPINWIRE_GEN"]
 BIT = 1 << signal.SIGINT - 1
+SPUN_NS = 2e8
 
 
 def signals(pid, field):
@@ -58,7 +59,8 @@ def interrupted(program, *arguments):
         check("\nframes " not in text and "\nsource " not in text, f"a report:\n{text}")
         check(documents.load(path)["seconds"] < 100, "the summary")
         plain = spwlab.spawn(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(3)
+        loop = quiet.End(plain, None)
+        spwlab.wait_for(lambda: sum(loop.lcores_ns().values()) > SPUN_NS, 60, "an lcore that spins")
         plain.send_signal(signal.SIGINT)
         out, err = plain.communicate(timeout=60)
         equal((plain.returncode, out.strip()), (130, ""), err)
