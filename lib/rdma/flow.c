@@ -81,6 +81,14 @@ static int rdma_flow_table_make(struct rdma_dev *dev, struct ibv_wq *const *wq, 
 				 size, cnt, strerror(errno));
 }
 
+int rdma_raw_denied(const char *what)
+{
+	if (errno == EPERM)
+		return spw_err(EPERM, "raw Ethernet needs CAP_NET_RAW: run as root, or setcap "
+				      "cap_net_raw+ep on the program");
+	return spw_err(errno, "%s: %s", what, strerror(errno));
+}
+
 /* Created with the first rule of its kind. Frames without IP cannot be spread: they go to queue 0.
  */
 static int rdma_flow_qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uint32_t kind)
@@ -100,12 +108,7 @@ static int rdma_flow_qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uin
 	if (steer->qp[kind])
 		return 0;
 	steer->qp[kind] = ibv_create_qp_ex(dev->ctx, &attr);
-	if (steer->qp[kind])
-		return 0;
-	if (errno == EPERM)
-		return spw_err(EPERM, "raw Ethernet needs CAP_NET_RAW: run as root, or setcap "
-				      "cap_net_raw+ep on the program");
-	return spw_err(errno, "an RSS queue pair: %s", strerror(errno));
+	return steer->qp[kind] ? 0 : rdma_raw_denied("an RSS queue pair");
 }
 
 /* ---- rules ---- */

@@ -68,6 +68,11 @@ struct rdma_steer {
 	struct ibv_flow *flow[RDMA_FLOW_RULE_MAX];
 };
 
+/* Purpose: puts into words why an object of raw Ethernet was not created; EPERM has a remedy.
+ * Shape: errno is that of the creation. what: "a send queue". Returns: -errno, with a text.
+ * Thread: any. */
+int rdma_raw_denied(const char *what);
+
 /* Purpose: creates RSS over wq[0 .. cnt-1] and then the rules, in the order of conf. All of it, or
  * nothing if a part fails. Idempotent.
  * Shape: steer is zeroed, or as rdma_steer_down left it, or up.

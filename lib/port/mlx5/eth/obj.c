@@ -24,15 +24,6 @@ static void mlx5_eth_check_free(int rc, const char *what)
 		spw_warn("mlx5: %s was not destroyed: %s", what, strerror(rc));
 }
 
-/* errno of a creation that failed; the most common one has a remedy. */
-static int mlx5_eth_denied(const char *what)
-{
-	if (errno == EPERM)
-		return spw_err(EPERM, "raw Ethernet needs CAP_NET_RAW: run as root, or setcap "
-				      "cap_net_raw+ep on the program");
-	return spw_err(errno, "%s: %s", what, strerror(errno));
-}
-
 /* ---- receive ---- */
 
 /* mlx5dv_create_wq() leaves out what the inline ibv_create_wq() adds to every provider's WQ: the
@@ -111,7 +102,7 @@ int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 		return rc;
 	rx->wq = mlx5_eth_wq_create(dev, plan, side, rx->cq);
 	rc = rx->wq ? mlx5_eth_wq_memory(plan, rx, lkey, head_lkey)
-		    : mlx5_eth_denied("a receive queue");
+		    : rdma_raw_denied("a receive queue");
 	if (rc)
 		mlx5_eth_rx_free(rx);
 	return rc;
@@ -188,7 +179,7 @@ int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 	mlx5_eth_own_register(dev, tx);
 	attr.send_cq = attr.recv_cq = ibv_cq_ex_to_cq(tx->cq);
 	tx->qp = ibv_create_qp(tx->pd ? tx->pd : dev->rdma.pd, &attr);
-	rc = tx->qp ? mlx5_eth_sq_memory(tx, lkey) : mlx5_eth_denied("a send queue");
+	rc = tx->qp ? mlx5_eth_sq_memory(tx, lkey) : rdma_raw_denied("a send queue");
 	if (rc)
 		mlx5_eth_tx_free(tx);
 	return rc;

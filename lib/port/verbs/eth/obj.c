@@ -114,13 +114,7 @@ static int verbs_eth_tx_make(struct verbs_eth_queue *q, struct verbs_eth_tx *tx)
 			       strerror(errno));
 	attr.send_cq = attr.recv_cq = tx->cq;
 	tx->qp = ibv_create_qp(dev->pd, &attr);
-	if (tx->qp)
-		return 0;
-	if (errno == EPERM)
-		return spw_err(EPERM, "raw Ethernet needs CAP_NET_RAW: run as root, or setcap "
-				      "cap_net_raw+ep on the program");
-	return spw_err(errno, "no raw Ethernet send queue of %u: %s", q->sq_mask + 1,
-		       strerror(errno));
+	return tx->qp ? 0 : rdma_raw_denied("a send queue");
 }
 
 /* ---- both ---- */
