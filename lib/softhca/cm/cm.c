@@ -20,6 +20,7 @@
 
 #include "base/spw_monotonic.h"
 #include "softhca/cm/cm_impl.h"
+#include "softhca/hca_real.h"
 #include "softhca/kernel/ctl.h"
 
 #define OUT_MAX      256u
@@ -56,8 +57,12 @@ void cm_exit(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
+/* The child has copies of the parent's descriptors. */
 void ucma_forked(void)
 {
+	for (struct cm_id *id = cm_all.list; id; id = id->next)
+		if (id->claim1)
+			real_close(id->claim1 - 1);
 	pthread_mutex_init(&lock, NULL);
 	memset(&cm_all, 0, sizeof(cm_all));
 	memset(queue, 0, sizeof(queue));
@@ -161,6 +166,8 @@ void cm_id_free(struct cm_id *id)
 {
 	HCA_UNLINK(cm_all.list, id, next);
 	hca_tbl_del(&cm_all.ids, id->handle);
+	if (id->claim1)
+		real_close(id->claim1 - 1);
 	free(id);
 }
 
@@ -182,7 +189,7 @@ int cm_id_find(struct ucma_file *file, uint32_t handle, struct cm_id **id_out)
 {
 	struct cm_id *id = hca_tbl_get(&cm_all.ids, handle);
 
-	if (!id || !id->file)
+	if (!id || !id->file || id->unfetched)
 		return -ENOENT;
 	if (id->file != file)
 		return -EINVAL;

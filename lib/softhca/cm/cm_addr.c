@@ -18,9 +18,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/capability.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "prm/spw_prm.h"
@@ -214,9 +217,71 @@ static int port_take(struct cm_id *id)
 	return -EADDRNOTAVAIL;
 }
 
+/* ---- the other processes of the machine ---- */
+
+/* A listener is known to them by an abstract socket of its name, which goes with its process. 0.0.0.0
+ * and :: are one name: any. */
+static socklen_t claim_name(struct sockaddr_un *un, uint64_t service_id, const union cm_addr *a)
+{
+	uint8_t gid[16] = {0};
+	int n;
+
+	if (!cm_addr_is_any(a))
+		cm_addr_gid(a, gid);
+	*un = (struct sockaddr_un){.sun_family = AF_UNIX};
+	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1,
+		     "spinwire-cm-%llx-%llx-%016llx%016llx",
+		     (unsigned long long)cm_all.devs->cfg->machine, (unsigned long long)service_id,
+		     (unsigned long long)spw_prm_ld64(gid),
+		     (unsigned long long)spw_prm_ld64(gid + 8));
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* Returns: a descriptor; -EADDRINUSE: another process has the name; -1: there are no others. */
+static int claim_take(uint64_t service_id, const union cm_addr *a)
+{
+	struct sockaddr_un un;
+	socklen_t bytes;
+	int fd, rc;
+
+	if (!cm_all.devs->cfg->machine)
+		return -1;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bytes = claim_name(&un, service_id, a);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&un, bytes) == 0)
+		return fd;
+	rc = errno == EADDRINUSE ? -EADDRINUSE : -1;
+	real_close(fd);
+	return rc;
+}
+
+static bool claim_exists(uint64_t service_id, const union cm_addr *a)
+{
+	const int fd = claim_take(service_id, a);
+
+	if (fd >= 0)
+		real_close(fd);
+	return fd == -EADDRINUSE;
+}
+
+bool cm_addr_is_taken(uint64_t service_id, const union cm_addr *to)
+{
+	const union cm_addr any = {.sa.sa_family = AF_INET};
+
+	return claim_exists(service_id, &any) || claim_exists(service_id, to);
+}
+
 int cm_addr_listen(struct cm_id *id)
 {
-	return port_find_conflict(id, true);
+	int rc = port_find_conflict(id, true), fd;
+
+	if (rc)
+		return rc;
+	fd = claim_take(cm_addr_service(id, &id->src), &id->src);
+	if (fd == -EADDRINUSE)
+		return fd;
+	id->claim1 = SPW_MAX(fd, -1) + 1;
+	return 0;
 }
 
 int cm_addr_bind(struct cm_id *id, const union cm_addr *src)
@@ -321,12 +386,6 @@ struct cm_id *cm_addr_listener(const struct hca_dev *dev, uint64_t service_id,
 			return id;
 	}
 	return NULL;
-}
-
-bool cm_addr_is_taken(uint64_t service_id)
-{
-	(void)service_id;
-	return false;
 }
 
 /*   0 version  1 IP version << 4  2 port of the asker  4 its address  20 ours (IPv4: the last 4) */

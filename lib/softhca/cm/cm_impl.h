@@ -60,8 +60,10 @@ struct cm_id {
 	uint8_t sgid_index, dgid[16];
 	uint64_t resolve_due_ms;
 	bool reuse, afonly, has_cm, removed;
+	bool unfetched; /* of a request whose event is queued: commands do not find it */
 	uint8_t tos, ack_timeout; /* ack_timeout 0: not set */
 	uint32_t qpn, psn, qkey;
+	int claim1; /* descriptor + 1 by which the machine's other processes know of a listener */
 	struct cm_fsm fsm;
 };
 
@@ -160,7 +162,8 @@ uint32_t cm_addr_bytes(uint32_t family);
 bool cm_addr_is_any(const union cm_addr *a);
 in_port_t *cm_addr_port(union cm_addr *a);
 int cm_addr_bind(struct cm_id *id, const union cm_addr *src);
-/* For rdma_listen: the port may not be shared from now on. */
+/* For rdma_listen: the port may not be shared from now on, with other processes of the machine
+ * neither. */
 int cm_addr_listen(struct cm_id *id);
 /* src NULL: any. Errors are of the arguments; all else is an event. */
 int cm_addr_resolve(struct cm_id *id, const union cm_addr *src, const union cm_addr *dst,
@@ -170,8 +173,9 @@ void cm_addr_retry(struct cm_id *id, uint64_t now_ms);
 /* Returns: the listener of a service on the device, for packets to `to`; NULL: none. */
 struct cm_id *cm_addr_listener(const struct hca_dev *dev, uint64_t service_id,
 			       const union cm_addr *to);
-/* Returns: does another process of this machine listen? */
-bool cm_addr_is_taken(uint64_t service_id);
+/* Returns: does another process of this machine listen? Processes of a machine share its MAC and its
+ * datagrams, and the one that listens answers. */
+bool cm_addr_is_taken(uint64_t service_id, const union cm_addr *to);
 /* Purpose: addresses of a request from its private data. Returns: false: it has none. */
 bool cm_addr_parse(const uint8_t *priv, uint64_t service_id, union cm_addr *src_out,
 		   union cm_addr *dst_out);

@@ -107,7 +107,7 @@ static struct cm_id *rx_request_id(const struct cm_arrival *a, const struct cm_i
 	id->sgid_index = a->sgid_index;
 	memcpy(id->dgid, a->m.attr == CM_REQ ? a->m.sgid : a->from, 16);
 	id->tos = a->m.attr == CM_REQ ? (uint8_t)a->m.tclass : listener->tos;
-	id->has_cm = true;
+	id->has_cm = id->unfetched = true;
 	(void)cm_addr_parse(a->m.priv, a->m.service_id, &id->src, &id->dst);
 	cm_fsm_accept_req(&id->fsm, &a->m);
 	return id;
@@ -150,7 +150,7 @@ static void rx_req(const struct cm_arrival *a, uint64_t now_ms)
 		rx_reject(a, CM_REJ_CONSUMER);
 	else if (listener)
 		rx_request(a, listener);
-	else if (!cm_addr_is_taken(a->m.service_id))
+	else if (!cm_addr_is_taken(a->m.service_id, &src))
 		rx_reject(a, CM_REJ_NO_SERVICE);
 }
 
@@ -183,7 +183,7 @@ static void rx_sidr_req(const struct cm_arrival *a)
 	listener = cm_addr_listener(a->dev, a->m.service_id, &src);
 	if (listener && listener->qp_type == IB_UVERBS_QPT_UD)
 		rx_request(a, listener);
-	else if (listener || !cm_addr_is_taken(a->m.service_id))
+	else if (listener || !cm_addr_is_taken(a->m.service_id, &src))
 		cm_answer(a->dev, a->sgid_index, a->from, &no);
 }
 

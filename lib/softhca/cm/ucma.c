@@ -82,8 +82,10 @@ static int ucma_get_event(struct ucma_call *c)
 	e->id->reported++;
 	if (e->mcast)
 		e->mcast->reported++;
-	if (e->conn)
+	if (e->conn) {
+		e->conn->unfetched = false;
 		e->id->backlog++;
+	}
 	free(e);
 	cm_exit(&old);
 	return 0;
