@@ -227,7 +227,7 @@ static const char *stack_user(struct hang_read *r, const struct spw_hang_proc_ro
 	if (n > 0)
 		hang_stack_rows(r, proc->pid.value, text);
 	return n == -ENOENT ? "neither eu-stack (elfutils) nor gdb is installed"
-	       : n <= 0     ? "eu-stack or gdb gave nothing: ptrace is not allowed, or too slow"
+	       : n <= 0     ? "eu-stack or gdb gave nothing: ptrace is forbidden, or too slow"
 			    : NULL;
 }
 
