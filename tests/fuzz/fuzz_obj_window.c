@@ -280,6 +280,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r->in = (struct fuzz_input){data, size};
 	conf = fuzz_take(&r->in, 8);
 	if (conf && open_run(r, conf)) {
+		r->turn.room = 256;
 		spw_obj_turn(r->obj, &r->turn);
 		while (step(r))
 			;
