@@ -78,6 +78,22 @@ static bool why_is_end(const char *why)
 	return !why[0] || strstr(why, "the peer took it out of service") || why_is_loss(why);
 }
 
+static bool why_is_error(const char *why)
+{
+	return !why_is_end(why);
+}
+
+/* The last snapshot in which a rail that is down said so: a rail that is tried again and again
+ * forgets its first reason. NULL: none, or it is up. */
+static const struct spw_hang_rail_row *rail_why_find(const struct rail *rail,
+						     bool (*is)(const char *))
+{
+	for (uint32_t s = SPW_HANG_SNAP_CNT; s-- > 0 && strcmp(rail->row[LAST]->state, "up");)
+		if (strcmp(rail->row[s]->state, "up") && is(rail->row[s]->why))
+			return rail->row[s];
+	return NULL;
+}
+
 /* Bytes that stand still, and a counter of losses that moves, on either end. Counters alone prove
  * nothing: they move on a healthy link too. */
 static enum hang_tri rail_counts(const struct rail *rail)
@@ -94,15 +110,15 @@ static enum hang_tri rail_counts(const struct rail *rail)
 /* A rail that is up needs bytes that stand still; one that was left says itself why. */
 static enum hang_tri rail_loss(const struct hang_sink *sink, const struct rail *rail)
 {
-	const struct spw_hang_rail_row *row = rail->row[LAST];
-	const bool up = !strcmp(row->state, "up");
+	const struct spw_hang_rail_row *row = rail->row[LAST],
+				       *left = rail_why_find(rail, why_is_loss);
 	enum hang_tri stays, lost;
 
-	if (!up) {
+	if (left)
 		snprintf(sink->evidence, sink->room, "%s: rail %ld is down: %s", row->device,
-			 (long)row->rail.value, row->why);
-		return why_is_loss(row->why) ? HANG_YES : HANG_NO;
-	}
+			 (long)row->rail.value, left->why);
+	if (strcmp(row->state, "up"))
+		return left ? HANG_YES : HANG_NO;
 	stays = hang_and(hang_not(hang_changed(rail->row[1]->acked_bytes, row->acked_bytes)),
 			 !row->open_bytes.known      ? HANG_UNKNOWN
 			 : row->open_bytes.value > 0 ? HANG_YES
@@ -125,7 +141,7 @@ static bool qp_is_in_error(const struct spw_hang_qp_row *qp)
  */
 static enum hang_tri rail_qp(const struct hang_sink *sink, const struct rail *rail)
 {
-	const struct spw_hang_rail_row *row = rail->row[LAST];
+	const struct spw_hang_rail_row *row = rail->row[LAST], *failed;
 	const struct spw_hang_snap *snap = hang_snap(sink->g, sink->rank, LAST);
 
 	for (uint32_t i = 0; i < snap->qp_cnt; i++)
@@ -136,9 +152,11 @@ static enum hang_tri rail_qp(const struct hang_sink *sink, const struct rail *ra
 				 row->device, (long)row->qpn.value, snap->qp[i].state);
 			return HANG_YES;
 		}
-	snprintf(sink->evidence, sink->room, "%s: rail %ld is down: %s", row->device,
-		 (long)row->rail.value, row->why);
-	return strcmp(row->state, "up") && !why_is_end(row->why) ? HANG_YES : HANG_NO;
+	failed = rail_why_find(rail, why_is_error);
+	if (failed)
+		snprintf(sink->evidence, sink->room, "%s: rail %ld is down: %s", row->device,
+			 (long)row->rail.value, failed->why);
+	return failed ? HANG_YES : HANG_NO;
 }
 
 /* Whether a rail of that connection is up. */

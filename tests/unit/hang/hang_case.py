@@ -17,7 +17,8 @@ def vector(expect, source=""):
 
 class Case:
     """A job of `cnt` ranks in a ring, one a host, standing still in AllReduce 8, in each of three snapshots. Edits
-    are made to all snapshots; what moves is told apart by the factor 0, 1 or 10 of each."""
+    are made to all snapshots; what moves is told apart by the factor 0, 1 or 10 of each, and "name?" is what a column
+    was before the last one."""
 
     def __init__(self, cnt=2, page=1, cuda=1):
         self.cnt = cnt
@@ -202,8 +203,10 @@ def snap_at(snap, factor):
             continue
         out[table] = []
         for row in rows:
-            new = {name: value for name, value in row.items() if not name.endswith("+") and value != ""}
+            new = {name: value for name, value in row.items() if name[-1] not in "+?" and value != ""}
             for name, value in row.items():
+                if name.endswith("?") and factor < 10:
+                    new[name[:-1]] = value
                 if name.endswith("+"):
                     new[name[:-1]] += value * factor
             out[table].append(new)

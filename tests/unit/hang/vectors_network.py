@@ -28,6 +28,15 @@ def one_rail_down_and_the_other_still():
     return c
 
 
+@vector("culprit 1 loss")
+def rails_left_and_tried_again():
+    """The first reason is in an earlier snapshot only."""
+    c = lossy(False)
+    for at in (0, 1):
+        c.set(1, "rail", at, **{"why": "the peer took it out of service", "why?": "transport retry counter exceeded"})
+    return c
+
+
 @vector("culprit 1 link")
 def port_down():
     c = lossy(False)
