@@ -25,7 +25,7 @@ DOCTOR = os.environ['SPINWIRE_DOCTOR']
 ADDRESS = '10.77.0.{}'  # of host N - 1, on the bridge; .254 is the bridge, which forwards nothing
 ELSEWHERE = '10.78.0.{}'  # of its second interface, which no other host reaches
 SECONDS = 120
-SSH = '''#!/usr/bin/env python3
+SSH = '''#!{python} -IS
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect({path!r})
@@ -39,10 +39,11 @@ SYS = '''set -e
 mount -t tmpfs none "$0"
 mkdir -p "$0/fs/cgroup" "$0/class" "$0/devices"
 mount --rbind /sys/fs/cgroup "$0/fs/cgroup"
-if [ -d "$1/sys/class" ]; then mount --bind "$1/sys/class" "$0/class"; mount --bind "$1/sys/devices" "$0/devices"; fi
+mount --bind "$1/sys/class" "$0/class"
+mount --bind "$1/sys/devices" "$0/devices"
 mount --rbind "$0" /sys
-shift
-exec "$@"
+echo up
+exec sleep infinity
 '''
 
 
@@ -109,11 +110,11 @@ class Host:
         sh('ip', 'link', 'set', f'v{number}', 'master', 'br0')
         self.run('ip', 'link', 'set', 'lo', 'up')
         self.run('ip', 'route', 'add', 'default', 'via', ADDRESS.format(254))
-        self.rank = self.pid = self.tree = None
+        self.rank = self.pid = self.desk = None
         os.mkdir(f'{job.folder}/{self.name}')
 
-    def words(self, *words):
-        return ['nsenter', '--target', self.init, '--mount', '--uts', '--net', '--pid', '--', *words]
+    def words(self, *words, target=None):
+        return ['nsenter', '--target', target or self.init, '--mount', '--uts', '--net', '--pid', '--', *words]
 
     def run(self, *words):
         sh(*self.words(*words))
@@ -129,7 +130,11 @@ class Host:
             with contextlib.suppress(FileNotFoundError):
                 path = os.readlink(f'/proc/{self.pid}/fd/{fd}')
                 if '/spw-softhca-' in path and path.endswith('/sys/class/infiniband'):
-                    self.tree = path.removesuffix('/sys/class/infiniband')
+                    tree = path.removesuffix('/sys/class/infiniband')
+        os.mkdir(f'{self.job.folder}/{self.name}/sys')
+        self.desk = peers.Proc(self.words('unshare', '--mount', 'sh', '-c', SYS, f'{self.job.folder}/{self.name}/sys',
+                                          tree), f'{self.name} /sys')
+        self.desk.wait_for('up', self.job.deadline)
 
     def say(self, line):
         self.rank.say(line)
@@ -155,10 +160,9 @@ class Host:
         return next(int(tid) for tid in os.listdir(f'/proc/{self.pid}/task') if comm(tid) == 'proxy')
 
     def doctor(self, *words, env=None):
-        with tempfile.TemporaryDirectory(prefix='spw-sys-') as folder:
-            return subprocess.run(self.words('unshare', '--mount', 'sh', '-c', SYS, folder, self.tree or '/nowhere',
-                                             DOCTOR, 'hang', *words), capture_output=True, text=True, check=False,
-                                  stdin=subprocess.DEVNULL, env=env)
+        """Where /sys is the rank's."""
+        return subprocess.run(self.words(DOCTOR, 'hang', *words, target=str(next(below(self.desk.p.pid)))),
+                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=env)
 
 
 class Job:
@@ -182,7 +186,7 @@ class Job:
     def _ssh(self):
         os.mkdir(f'{self.folder}/bin')
         with open(f'{self.folder}/bin/ssh', 'w', encoding='ascii') as f:
-            f.write(SSH.format(path=f'{self.folder}/ssh.sock'))
+            f.write(SSH.format(python=sys.executable, path=f'{self.folder}/ssh.sock'))
         os.chmod(f'{self.folder}/bin/ssh', 0o755)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(f'{self.folder}/ssh.sock')
@@ -228,7 +232,7 @@ class Job:
 
     def end(self):
         for host in self.hosts:
-            for proc in filter(None, (host.box, host.rank)): # nsenter stops where its child is stopped
+            for proc in filter(None, (host.box, host.rank, host.desk)): # nsenter stops where its child is stopped
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(proc.p.pid, signal.SIGKILL)
                 proc.wait(time.monotonic() + 10)
