@@ -142,7 +142,7 @@ static int hang_live(const struct doctor_args *args, struct spw_hang_case *c)
 							      .torch_dump = args->torch_dump,
 							      .stacks = args->stacks},
 				     hang_nap, NULL, c);
-	until = doctor_ssh_until(SILENT_MS * (args->stacks ? 2 : 1)); /* stacks take as long */
+	until = doctor_ssh_until(SILENT_MS + (args->stacks ? SPW_HANG_STACKS_MS : 0));
 	for (uint32_t i = 0; i < others.cnt && rc == 0; i++)
 		others_read(&others, i, until, c);
 	for (uint32_t i = 0; i < others.cnt; i++)

@@ -27,8 +27,8 @@
 #include "base/spw_monotonic.h"
 #include "hang/read_impl.h"
 
-#define TOOL_MS    3000u
-#define ALL_MS     5000u
+#define TOOL_MS    10000u /* gdb reads the symbols of all libraries */
+#define ALL_MS     SPW_HANG_STACKS_MS
 #define TEXT_BYTES (1u << 20) /* of a tool; the rest is not read */
 
 /* ---- rows ---- */

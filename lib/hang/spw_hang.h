@@ -45,6 +45,8 @@ struct json_t; /* jansson's json_t */
 		0, 500, 5000 \
 	}
 
+#define SPW_HANG_STACKS_MS 15000u /* at most, for the stacks of a host */
+
 struct spw_hang_num {
 	int64_t value;
 	bool known;
@@ -309,7 +311,7 @@ struct spw_hang_where {
  *   snap_out->why says why.
  * Shape: snap_out zeroed. Owner: the caller, until spw_hang_snap_free.
  * Thread: control; takes milliseconds, with where->last up to 2 s,
- *   with stacks 5 s more.
+ *   with stacks SPW_HANG_STACKS_MS more.
  * Errors: -ENOMEM; -EINVAL where->root is no folder.
  */
 int spw_hang_read(const struct spw_hang_where *where, struct spw_hang_snap *snap_out);
