@@ -91,7 +91,8 @@ static int rdma_dev_open_by_name(const char *name, struct ibv_context **ctx_out)
 	if (!list)
 		return spw_err(errno == EPERM ? EPERM : ENODEV,
 			       "no RDMA here: %s; load ib_uverbs and the device's driver "
-			       "(modprobe ib_uverbs mlx5_ib), or emulate a card: with-softhca COMMAND",
+			       "(modprobe ib_uverbs mlx5_ib), or emulate a card: with-softhca "
+			       "COMMAND",
 			       strerror(errno));
 	rc = rdma_dev_open_listed(list, name, ctx_out);
 	ibv_free_device_list(list);
