@@ -84,6 +84,15 @@ static void dict_add_as(struct rte_tel_data *d, const char *kind, const char *na
 	dict_add(d, key, v);
 }
 
+/* As the summary names a time. */
+static void dict_add_ns(struct rte_tel_data *d, const char *name, uint64_t v)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "%s_ns", name);
+	dict_add(d, key, v);
+}
+
 /* A dictionary with the counters of a port, or of one of its rails; NULL without memory. */
 static struct rte_tel_data *dict_add_port(const struct spw_port *port,
 					  const struct spw_port_stat *stat)
@@ -288,9 +297,9 @@ static void latency_dict(struct app *app, const char *params SPW_UNUSED, struct 
 		dict_add(stage, "count", row.count);
 		for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
 			if (row.answer[p] == SPW_HIST_VALUE)
-				dict_add(stage, spw_hist_point_name((enum spw_hist_point)p),
-					 row.value_ns[p]);
-		dict_add(stage, "uncertainty", row.uncertainty_ns);
+				dict_add_ns(stage, spw_hist_point_name((enum spw_hist_point)p),
+					    row.value_ns[p]);
+		dict_add_ns(stage, "uncertainty", row.uncertainty_ns);
 		dict_add_dict(d, row.stage, stage);
 	}
 	app_view_unlock();

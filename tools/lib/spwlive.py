@@ -8,7 +8,7 @@ import spwtel
 LEDGER_EDGES = ("wire", "missed", "received", "executed", "echoed", "consumed", "bad", "pool_slots", "pool_free")
 STAGES = ("nic_polled", "polled_pushed", "pushed_start", "start_end", "end_reaped", "reaped_sent", "polled_sent",
           "nic_start", "nic_sent")
-POINTS = ("p50", "p90", "p99", "p999", "p9999", "max")
+POINTS = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns")
 
 
 class Sample:

@@ -189,7 +189,10 @@ def test_telemetry():
     check(0 < ledger["received"] <= summary["ledger"]["received"], f"received {ledger}")
     equal(ledger["pool_slots"], summary["pool"]["slots"], "pool slots")
     whole = latency["polled_sent"]
-    check(whole["count"] > 0 and whole["p50"] <= whole["max"], f"stage {whole}")
+    check(whole["count"] > 0 and whole["p50_ns"] <= whole["max_ns"], f"stage {whole}")
+    named = {key for row in summary["latency"] for key in row}
+    for name, stage in latency.items():
+        equal(set(stage) - named, set(), f"names of {name} that the summary does not have")
     below = [value for name, value in histogram.items() if name.startswith("le_")]
     check(len(below) > 20 and below == sorted(below) and 0 < below[-1] <= histogram["count"], f"histogram {histogram}")
     check(histogram["sum_ns"] > histogram["count"], f"sum {histogram['sum_ns']} ns")

@@ -35,7 +35,7 @@ GOOD = {
                "pool_slots": 512, "pool_free": 512},
     "lcores": {"1": {"port": "0000:01:00.0", "queue": 0, "frames": 10, "turn_max_ns": 900,
                      **dict.fromkeys(spwtel.REGIMES, 1000)}},
-    "latency": {"polled_sent": {"count": 10, "p50": 700, "uncertainty": 5}},
+    "latency": {"polled_sent": {"count": 10, "p50_ns": 700, "uncertainty_ns": 5}},
     "handlers": {"0": {"name": "syn", "ports": "null", "digest": 143, "count_other": 7, "table_syns": 143,
                        "index_syns": "port", "top_syns_443": 100, "top_syns_80": 43, "left_out_syns": 2}},
     "objects": {"0": {"name": "adc", "kind": "host", "pid": 7, "objects_complete": 12, "cause_all": 12,
