@@ -64,8 +64,8 @@ def sessions():
         DESTROY, obj=6)
     yield 'rq', start() + rq() + state(6, 0x909, 0, 1) + record(QUERY, [(0x48, 24, 'o', 6)], 0x90b, 6)
     yield 'striding', start() + rq((0x3b4, 4, 0xa), (0x3b8, 1, 1), (0x3bd, 3, 2), stride=5, kind=3)
-    yield 'counter', start() + record(CREATE, opcode=0x771) + rq((0x160, 8, 1)) + record(QUERY, [(0xf8, 8, 1),
-                                                                                                 (0xc0, 1, 1)], 0x773, 6)
+    query = record(QUERY, [(0xf8, 8, 1), (0xc0, 1, 1)], 0x773, 6)
+    yield 'counter', start() + record(CREATE, opcode=0x771) + rq((0x160, 8, 1)) + query
     yield 'rss', (start() + rq() + rq() + rqt(6, 7) +
                   record(CREATE, [(0x120, 4, 1), (0x208, 24, 'o', 8), (0x220, 4, 2), (0x228, 24, 'o', 1),
                                   (0x240, 32, 0x6d5a56da), (0x382, 30, 15)], 0x900) + rqt(7, 7, 6, 6, opcode=0x917,

@@ -218,10 +218,12 @@ static bool event_send_async(struct hca_ctx *ctx, uint64_t element, enum hca_eve
 	return ctx->async && hca_evq_send(&ctx->async->q, &ev);
 }
 
-/* async_sent is what a destroy command reports, as comp_sent is for completions. */
+/* async_sent is what a destroy command reports, as comp_sent is for completions. An event names its
+ * object by the address that libibverbs gave with the create command. There is none for an object
+ * of DEVX, so an event about one would lead libibverbs to address 0. */
 static void event_object(struct hca_obj *o, enum hca_event type)
 {
-	if (event_send_async(o->ctx, o->user_handle, type))
+	if (!o->devx && event_send_async(o->ctx, o->user_handle, type))
 		o->async_sent++;
 }
 

@@ -3,6 +3,12 @@
  *
  * TIRs: where flow rules send frames. A packet QP owns one (cmd_qp.c); DEVX makes them by
  * themselves, and a rule points to either.
+ *
+ *   ibv_create_flow  --> QP --------> its TIR --> its ring, or its table (RSS)
+ *   matcher's rule   --> QP or TIR --> TIR ----> a WQ, or a table
+ *
+ * The NIC sees TIRs only (nic/eth/rss.c). A TIR keeps its queue or table; rules keep the TIR, and a
+ * packet QP whose TIR has rules is busy. The hash table of a key is made once, with the TIR.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,6 +16,7 @@
 #include "softhca/kernel/ctl.h"
 #include "softhca/nic/nic.h"
 
+/* Frames of the function itself come back while some TIR asks for them (nic/eth/l2.c). */
 void hca_tir_refs(struct hca_tir *t, uint32_t d)
 {
 	if (t->wq)
@@ -19,6 +26,7 @@ void hca_tir_refs(struct hca_tir *t, uint32_t d)
 	t->o.ctx->dev->self_lb_cnt += t->self_lb_mc ? d : 0;
 }
 
+/* Who checks the fields knows the format of its command: here they are taken as they are. */
 int hca_tir_make(struct hca_ctx *ctx, const struct hca_tir *want, struct hca_tir **tir_out)
 {
 	struct hca_tir *t = hca_obj_new(ctx, HCA_TIR, sizeof(*t), 0);
@@ -26,6 +34,7 @@ int hca_tir_make(struct hca_ctx *ctx, const struct hca_tir *want, struct hca_tir
 
 	if (!t)
 		return -ENOMEM;
+	t->o.devx = true; /* no verbs command makes one */
 	t->wq = want->wq;
 	t->tbl = want->tbl;
 	t->fields = want->fields;

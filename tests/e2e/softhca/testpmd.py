@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""testpmd.py [--comp 0|1] [--mprq] [--queues N] [--frames N] [--size BYTES]: dpdk-testpmd of the distribution with its
-own net_mlx5 PMD on both ends of a cable, one sending, one receiving, in a network namespace of their own. The receiver
-must count as many good frames as asked for, and no error; the NIC's own counters must agree."""
+"""testpmd.py [--stock] [--comp 0|1] [--mprq] [--queues N] [--frames N] [--size BYTES]: dpdk-testpmd of the
+distribution with its own net_mlx5 PMD on both ends of a cable, one sending, one receiving, in a network namespace of
+their own. The receiver must count as many good frames as asked for, and no error; the NIC's own counters must agree.
+--stock: without device arguments, on a card with DEVX; every frame that was sent must be counted, and every queue must
+have some."""
 import argparse
 import atexit
 import os
@@ -37,16 +39,19 @@ def enter_namespace():
 
 
 class Testpmd:
-    def __init__(self, fabric, name, netdev, comp, queues, cores, mprq=False):
+    def __init__(self, fabric, name, netdev, opt, queues, cores, mprq=False):
         self.folder = tempfile.mkdtemp()
         lcores = f'0@{cores[0]},1@{cores[1]}'
+        devargs = '' if opt.stock else f',dv_flow_en=0,rxq_cqe_comp_en={opt.comp}{MPRQ if mprq else ""}'
         argv = ['dpdk-testpmd', '--log-level=pmd.net.mlx5:debug', '--no-huge', '-m', '256', '--no-telemetry',
                 '--file-prefix', f'spw{os.getpid()}{name}',
-                '--lcores', lcores, '-a', f'{PCI},dv_flow_en=0,rxq_cqe_comp_en={comp}{MPRQ if mprq else ""}', '--',
+                '--lcores', lcores, '-a', PCI + devargs, '--',
                 '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
                 f'--txq={queues}', '--total-num-mbufs=16384', '--rxd=1024', '--txd=1024',
                 '--disable-rss' if queues == 1 else
-                '--rss-ip']
+                '--rss-udp' if opt.stock else '--rss-ip']
+        if opt.stock and name == 'tx':
+            argv.append('--txonly-multi-flow')
         # EAL leaves it
         atexit.register(shutil.rmtree, spwtel.runtime_folder(argv[argv.index('--file-prefix') + 1]), ignore_errors=True)
         self.proc = peers.Proc(fabric.argv(argv, '--netdev', netdev), name, peers.env(), tty=True,
@@ -74,16 +79,36 @@ class Testpmd:
             raise peers.Failed(f'{self.proc.name} ended with {self.proc.p.returncode}')
 
 
+def count_all(rx, sent, queues, deadline):
+    """Every frame is received or missed; each queue has its share of the received ones."""
+    got = rx.stats(deadline)
+    while got['RX-packets'] + got['RX-missed'] < sent:
+        if time.monotonic() > deadline:
+            raise peers.Failed(f'{got} of {sent} frames')
+        time.sleep(0.2)
+        got = rx.stats(deadline)
+    if got['RX-packets'] + got['RX-missed'] != sent:
+        raise peers.Failed(f'{got} of {sent} frames')
+    if 'DevX is NOT supported' in rx.proc.output():
+        raise peers.Failed('net_mlx5 found no DEVX')
+    text = rx.ask('stop', r'Accumulated forward statistics.*?\+{20}', deadline)
+    share = [int(n) for n in re.findall(r'RX Port= *0/Queue= *\d+ .*?RX-packets: *(\d+)', text, re.S)]
+    if queues > 1 and (len(share) != queues or 0 in share or sum(share) != got['RX-packets']):
+        raise peers.Failed(f'queues with {share} of {got["RX-packets"]} frames')
+    print('by queue', share)
+    return got
+
+
 def drive(fabric, opt, deadline):
     cores = sorted(os.sched_getaffinity(0))
     pick = [(cores[0], cores[1 % len(cores)]), (cores[0], cores[2 % len(cores)])]
     with peers.together():
-        rx = Testpmd(fabric, 'rx', 'spwt0', opt.comp, opt.queues, pick[0], opt.mprq)
+        rx = Testpmd(fabric, 'rx', 'spwt0', opt, opt.queues, pick[0], opt.mprq)
         rx.ready(deadline)
         rx.ask('set promisc 0 on', 'testpmd>', deadline)
         rx.ask('set fwd rxonly', 'rxonly', deadline)
         rx.ask('start', 'testpmd>', deadline)
-        tx = Testpmd(fabric, 'tx', 'spwt1', opt.comp, 1, pick[1])
+        tx = Testpmd(fabric, 'tx', 'spwt1', opt, 1, pick[1])
         tx.ready(deadline)
         tx.ask(f'set txpkts {opt.size}', 'testpmd>', deadline)
         tx.ask('set fwd txonly', 'txonly', deadline)
@@ -94,6 +119,8 @@ def drive(fabric, opt, deadline):
             time.sleep(0.2)
         tx.ask('stop', 'testpmd>', deadline)
         sent, got = tx.stats(deadline), rx.stats(deadline)
+        if opt.stock:
+            got = count_all(rx, sent['TX-packets'], opt.queues, deadline)
         print('sent', sent, '\nreceived', got)
         if got['RX-errors'] or sent['TX-errors']:
             raise peers.Failed('errors were counted')
@@ -109,6 +136,7 @@ def drive(fabric, opt, deadline):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument('--stock', action='store_true')
     parser.add_argument('--comp', type=int, default=0)
     parser.add_argument('--mprq', action='store_true')
     parser.add_argument('--queues', type=int, default=1)
@@ -117,7 +145,7 @@ def main():
     opt = parser.parse_args()
     peers.need('dpdk-testpmd', 'unshare', 'ip')
     enter_namespace()
-    drive(peers.Fabric(), opt, time.monotonic() + 100)
+    drive(peers.Fabric([], ['--as', 'cx7-devx'] if opt.stock else []), opt, time.monotonic() + 100)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,7 @@ static const struct devx_range {
 	{QUERY, 0x938, 0x938},  {QUERY, 0x93b, 0x93b},  {QUERY, 0xa02, 0xa02},
 };
 
+/* A dozen rows: a search costs less than a table by opcode would in memory. */
 static const struct devx_opcode *opcode_find(enum devx_method method, uint16_t opcode)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(opcodes); i++)
@@ -104,6 +105,7 @@ static const struct devx_opcode *opcode_find(enum devx_method method, uint16_t o
 	return NULL;
 }
 
+/* What the firmware of the model knows is part of what the kernel knows. */
 static bool opcode_passes(enum devx_method method, uint16_t opcode)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(kernel_knows); i++)
@@ -268,6 +270,7 @@ static int box_check(const struct devx_box *b, enum devx_method method)
 
 /* ---- methods ---- */
 
+/* Commands without an object: questions about the device. */
 int do_devx_other(struct uv_ioctl *io)
 {
 	struct devx_box b;
@@ -349,6 +352,7 @@ static int obj_command(struct uv_ioctl *io, enum devx_method method, const uint1
 	return box_close(io, &b, rc);
 }
 
+/* Attributes of the two methods below differ in their ids only. */
 int do_devx_obj_modify(struct uv_ioctl *io)
 {
 	static const uint16_t id[] = {MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE,
@@ -382,6 +386,7 @@ int do_devx_query_uar(struct uv_ioctl *io)
 	return uv_attr_put(io, MLX5_IB_ATTR_DEVX_QUERY_UAR_DEV_IDX, &page, sizeof(page));
 }
 
+/* All vectors lead to the one NIC thread; the number is what CREATE_CQ names. */
 int do_devx_query_eqn(struct uv_ioctl *io)
 {
 	uint64_t vector;

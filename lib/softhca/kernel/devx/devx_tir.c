@@ -46,11 +46,13 @@ int devx_alloc_pd(struct devx_cmd *c)
 	return rc;
 }
 
+/* A number, by which TISs and TIRs belong together. */
 int devx_alloc_td(struct devx_cmd *c)
 {
 	return plain_make(c, HCA_TD, sizeof(struct hca_obj));
 }
 
+/* Priority and port affinity of a TIS have no effect with one port and one traffic class. */
 int devx_create_tis(struct devx_cmd *c)
 {
 	struct hca_obj *td =
@@ -95,6 +97,7 @@ static int rqt_read(struct devx_cmd *c, struct hca_wq ***queues_out, uint32_t *l
 	return 0;
 }
 
+/* It may grow up to rqt_max_size by MODIFY_RQT. */
 int devx_create_rqt(struct devx_cmd *c)
 {
 	const uint8_t *rqtc = c->in + DEVX_CTX_AT;

@@ -158,6 +158,7 @@ static int rq_ring(struct devx_cmd *c, const uint8_t *wq, const struct wq_mem *m
 	return type == WQ_STRIDING ? rq_striding(c, wq, want) : 0;
 }
 
+/* Checked in full before the object exists; references and the number come last. */
 int devx_create_rq(struct devx_cmd *c)
 {
 	const uint8_t *rqc = c->in + DEVX_CTX_AT, *ctx = rqc + DEVX_WQ_AT;
@@ -187,6 +188,7 @@ int devx_create_rq(struct devx_cmd *c)
 	return 0;
 }
 
+/* The firmware's names of the states that verbs and the NIC use. */
 static uint8_t rq_state(const struct hca_wq *wq)
 {
 	return wq->state == HCA_WQS_RESET ? DEVX_RST
@@ -320,6 +322,7 @@ int devx_create_sq(struct devx_cmd *c)
 	return 0;
 }
 
+/* A packet QP that fails goes to SQE, a state that an SQ does not have: ERR. */
 static uint8_t sq_state(const struct hca_qp *qp)
 {
 	return qp->state == HCA_QPS_RESET ? DEVX_RST
@@ -327,6 +330,7 @@ static uint8_t sq_state(const struct hca_qp *qp)
 					  : DEVX_ERR;
 }
 
+/* Only the state can change; a rate would be by the index of a table that is not there. */
 int devx_modify_sq(struct devx_cmd *c)
 {
 	const uint64_t believed = devx_get(c->in, DEVX_IN_OLD_STATE);
