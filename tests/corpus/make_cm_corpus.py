@@ -108,15 +108,17 @@ def active():
 def sessions():
     wanted = listener() + request(9) + event()
     yield 'passive', (wanted + answered(11, 1, 1) + answered(11, 1, 2) + answered(11, 1, 3) + accept(1) + time() +
-                      mad(0x14, ids(0, 9)) + event() + dreq(0, 9) + event() + on(10, 1) + answered(1, 1) + answered(1, 0))
-    yield 'active', (active() + time() + reply(1, 9) + event() + answered(11, 0, 2) + answered(11, 0, 3) + accept(0, 0) +
-                     reply(1, 9) + on(10, 0) + mad(0x16, ids(1, 9)) + event() + answered(1, 0))
+                      mad(0x14, ids(0, 9)) + event() + dreq(0, 9) + event() + on(10, 1) + answered(1, 1) +
+                      answered(1, 0))
+    yield 'active', (active() + time() + reply(1, 9) + event() + answered(11, 0, 2) + answered(11, 0, 3) +
+                     accept(0, 0) + reply(1, 9) + on(10, 0) + mad(0x16, ids(1, 9)) + event() + answered(1, 0))
     yield 'rejected', active() + mad(0x12, {**ids(1, 0), 8: b'\0', 10: b'\0\x1c'}, b'no', 84) + event() + answered(1, 0)
     yield 'mra', active() + mad(0x11, {**ids(1, 9), 8: b'\0', 9: b'\xf8'}) + time() + answered(1, 0)
     yield 'twice', wanted + request(9) + accept(1) + request(9) + request(10) + answered(1, 1) + request(9)
     yield 'flood', listener() + b''.join(request(n, qpn=0x10041 + n) for n in range(12)) + event() + answered(1, 0)
     yield 'nobody', create() + request(9) + dreq(44, 9) + reply(44, 9)
-    yield 'gone', wanted + mad(0x12, {0: struct.pack('>I', 9), 8: b'\x80', 9: b'\x10', 10: b'\0\x04', 12: bytes(range(8))})
+    yield 'gone', wanted + mad(0x12, {0: struct.pack('>I', 9), 8: b'\x80', 9: b'\x10', 10: b'\0\x04',
+                                      12: bytes(range(8))})
     yield 'reject', wanted + command(9, struct.pack('<IBB2x256s', 1, 5, 28, b'later')) + answered(1, 1)
     sidr = mad(0x17, {0: struct.pack('>I', 9), 4: b'\xff\xff', 8: struct.pack('>Q', UDP << 16 | PORT)}, header(), 16)
     yield 'sidr', listener(UDP) + sidr + sidr + event() + accept(1) + answered(1, 1)
@@ -128,7 +130,8 @@ def sessions():
     yield 'migrate_event', (listener() + request(9) + command(18, struct.pack('<QII', RESP, 0, 0), 4, 1) +
                             command(12, struct.pack('<Q', RESP), 336, 1))
     yield 'options', create() + b''.join(
-        command(14, struct.pack('<QIIII', RESP, 0, 0, name, size)) for name, size in ((0, 1), (1, 4), (2, 4), (3, 1), (9, 1)))
+        command(14, struct.pack('<QIIII', RESP, 0, 0, name, size))
+        for name, size in ((0, 1), (1, 4), (2, 4), (3, 1), (9, 1)))
     yield 'af_ib', create(0x13f) + command(20, struct.pack('<IHH', 0, 48, 0) + struct.pack('<H', 27) + bytes(126))
     yield 'query', create() + answered(19, 0, 0) + answered(19, 0, 1) + answered(19, 0, 2) + answered(5, 0)
 

@@ -75,6 +75,7 @@ uint64_t cm_now_ms(void)
 
 /* ---- messages that leave ---- */
 
+/* Queued for the NIC thread: this thread may not have the device lock. */
 static void out_put(struct hca_dev *dev, const struct nic_mad *to, const struct cm_msg *msg)
 {
 	struct cm_out *o;
@@ -199,6 +200,7 @@ int cm_id_find(struct ucma_file *file, uint32_t handle, struct cm_id **id_out)
 
 /* ---- events of a connection ---- */
 
+/* Private data comes whole, with zeros behind what the peer sent: no message has its length. */
 static void event_conn(struct rdma_ucm_conn_param *p, const struct cm_msg *m)
 {
 	p->private_data_len = (uint8_t)cm_mad_priv_bytes(m->attr);
@@ -213,6 +215,7 @@ static void event_conn(struct rdma_ucm_conn_param *p, const struct cm_msg *m)
 	p->qp_num = m->qpn;
 }
 
+/* Of a service that refused, the reason is all there is. */
 static void event_ud(struct rdma_ucm_ud_param *p, const struct cm_id *id, const struct cm_msg *m)
 {
 	p->private_data_len = (uint8_t)cm_mad_priv_bytes(m->attr);
@@ -341,6 +344,7 @@ static bool cm_lock_leaving(void)
 	return pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &until) == 0;
 }
 
+/* Sent at once: there will be no other round. */
 void cm_leave(struct hca_dev *dev)
 {
 	struct cm_step step;

@@ -98,6 +98,7 @@ static bool addr_same_host(const union cm_addr *a, const union cm_addr *b)
 
 /* ---- devices ---- */
 
+/* Addresses of IPv6 are link-local: a device has no others. */
 static uint8_t addr_sgid_index(const union cm_addr *a)
 {
 	return a->sa.sa_family == AF_INET ? SGID_V4 : SGID_LINKLOCAL;
@@ -186,6 +187,7 @@ static bool port_conflicts(struct cm_id *a, struct cm_id *b, bool listens)
 	       addr_same_host(&a->src, &b->src);
 }
 
+/* Looks through all identifiers: commands are rare. */
 static int port_find_conflict(struct cm_id *id, bool listens)
 {
 	for (struct cm_id *b = cm_all.list; b; b = b->next)
@@ -219,9 +221,9 @@ static int port_take(struct cm_id *id)
 
 /* ---- the other processes of the machine ---- */
 
-/* A listener is known to them by an abstract socket of its name, which goes with its process. 0.0.0.0
- * and :: are one name: any. */
-static socklen_t claim_name(struct sockaddr_un *un, uint64_t service_id, const union cm_addr *a)
+/* A listener is known to them by an abstract socket of its name, which goes with its process.
+ * 0.0.0.0 and :: are one name: any. */
+static socklen_t machine_name(struct sockaddr_un *un, uint64_t service_id, const union cm_addr *a)
 {
 	uint8_t gid[16] = {0};
 	int n;
@@ -229,16 +231,15 @@ static socklen_t claim_name(struct sockaddr_un *un, uint64_t service_id, const u
 	if (!cm_addr_is_any(a))
 		cm_addr_gid(a, gid);
 	*un = (struct sockaddr_un){.sun_family = AF_UNIX};
-	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1,
-		     "spinwire-cm-%llx-%llx-%016llx%016llx",
-		     (unsigned long long)cm_all.devs->cfg->machine, (unsigned long long)service_id,
-		     (unsigned long long)spw_prm_ld64(gid),
-		     (unsigned long long)spw_prm_ld64(gid + 8));
+	n = snprintf(
+		un->sun_path + 1, sizeof(un->sun_path) - 1, "spinwire-cm-%llx-%llx-%016llx%016llx",
+		(unsigned long long)cm_all.devs->cfg->machine, (unsigned long long)service_id,
+		(unsigned long long)spw_prm_ld64(gid), (unsigned long long)spw_prm_ld64(gid + 8));
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
 /* Returns: a descriptor; -EADDRINUSE: another process has the name; -1: there are no others. */
-static int claim_take(uint64_t service_id, const union cm_addr *a)
+static int machine_claim(uint64_t service_id, const union cm_addr *a)
 {
 	struct sockaddr_un un;
 	socklen_t bytes;
@@ -247,7 +248,7 @@ static int claim_take(uint64_t service_id, const union cm_addr *a)
 	if (!cm_all.devs->cfg->machine)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bytes = claim_name(&un, service_id, a);
+	bytes = machine_name(&un, service_id, a);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&un, bytes) == 0)
 		return fd;
 	rc = errno == EADDRINUSE ? -EADDRINUSE : -1;
@@ -255,9 +256,10 @@ static int claim_take(uint64_t service_id, const union cm_addr *a)
 	return rc;
 }
 
-static bool claim_exists(uint64_t service_id, const union cm_addr *a)
+/* The name is given back at once: a question must not keep it from a listener. */
+static bool machine_has(uint64_t service_id, const union cm_addr *a)
 {
-	const int fd = claim_take(service_id, a);
+	const int fd = machine_claim(service_id, a);
 
 	if (fd >= 0)
 		real_close(fd);
@@ -268,7 +270,7 @@ bool cm_addr_is_taken(uint64_t service_id, const union cm_addr *to)
 {
 	const union cm_addr any = {.sa.sa_family = AF_INET};
 
-	return claim_exists(service_id, &any) || claim_exists(service_id, to);
+	return machine_has(service_id, &any) || machine_has(service_id, to);
 }
 
 int cm_addr_listen(struct cm_id *id)
@@ -277,13 +279,14 @@ int cm_addr_listen(struct cm_id *id)
 
 	if (rc)
 		return rc;
-	fd = claim_take(cm_addr_service(id, &id->src), &id->src);
+	fd = machine_claim(cm_addr_service(id, &id->src), &id->src);
 	if (fd == -EADDRINUSE)
 		return fd;
 	id->claim1 = SPW_MAX(fd, -1) + 1;
 	return 0;
 }
 
+/* With any address the device stays open: a listener is then one of all devices. */
 int cm_addr_bind(struct cm_id *id, const union cm_addr *src)
 {
 	const union cm_addr before = id->src;
@@ -314,6 +317,7 @@ int cm_addr_bind(struct cm_id *id, const union cm_addr *src)
 
 /* ---- resolution ---- */
 
+/* After a failure the program may try another target. */
 static void addr_done(struct cm_id *id, int status)
 {
 	struct ucma_event *e;
@@ -355,6 +359,7 @@ int cm_addr_resolve(struct cm_id *id, const union cm_addr *src, const union cm_a
 	return 0;
 }
 
+/* The NIC asks for the MAC once a second, however often this looks. */
 void cm_addr_retry(struct cm_id *id, uint64_t now_ms)
 {
 	uint8_t mac[6];
@@ -372,6 +377,8 @@ uint64_t cm_addr_service(struct cm_id *id, union cm_addr *a)
 	return (uint64_t)id->ps << 16 | ntohs(*cm_addr_port(a));
 }
 
+/* A listener on :: takes IPv4 as well, unless it was told otherwise; one that is bound to an
+ * address is meant only by requests to that. */
 struct cm_id *cm_addr_listener(const struct hca_dev *dev, uint64_t service_id,
 			       const union cm_addr *to)
 {

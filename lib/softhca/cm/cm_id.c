@@ -95,6 +95,7 @@ int cm_id_route(struct cm_id *id)
 	return 0;
 }
 
+/* Without an address: all of them, and a port of the system's choice. */
 int cm_id_listen(struct cm_id *id, uint32_t backlog)
 {
 	const union cm_addr any = {.sa.sa_family = AF_INET};
@@ -112,6 +113,7 @@ int cm_id_listen(struct cm_id *id, uint32_t backlog)
 	return 0;
 }
 
+/* What both a request and its reply say of the QP. */
 static void id_param(struct cm_msg *m, const struct rdma_ucm_conn_param *p)
 {
 	m->responder_resources = p->responder_resources;
@@ -159,6 +161,8 @@ static int connect_rc(struct cm_id *id, const struct rdma_ucm_conn_param *p, str
 	return 0;
 }
 
+/* A datagram service is asked for its QP; a connection is requested. Either way an error leaves the
+ * route as it was. */
 int cm_id_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p)
 {
 	const bool ud = id->qp_type == IB_UVERBS_QPT_UD;
@@ -242,6 +246,7 @@ int cm_id_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p)
 	return 0;
 }
 
+/* Linux lets programs choose between two reasons only. */
 int cm_id_reject(struct cm_id *id, const struct rdma_ucm_reject *r)
 {
 	const uint32_t reason = r->reason ? r->reason : CM_REJ_CONSUMER;
@@ -307,6 +312,7 @@ static int attr_unconnected(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
 	return 0;
 }
 
+/* Rights follow from what was negotiated: no READs without resources for them. */
 static void attr_init(const struct cm_fsm *f, struct ib_uverbs_qp_attr *a)
 {
 	a->port_num = 1;
@@ -316,6 +322,7 @@ static void attr_init(const struct cm_fsm *f, struct ib_uverbs_qp_attr *a)
 	a->qp_attr_mask = QPA_STATE | QPA_ACCESS | QPA_PKEY | QPA_PORT;
 }
 
+/* The peer's QP, by the path of the request: MTU and GIDs are the active side's. */
 static void attr_rtr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
 {
 	const struct cm_fsm *f = &id->fsm;
@@ -371,6 +378,7 @@ int cm_id_qp_attr(struct cm_id *id, uint32_t state, struct ib_uverbs_qp_attr *a)
 
 /* ---- options ---- */
 
+/* How a port is shared is decided before it is used. */
 static int option_flag(struct cm_id *id, bool *flag, const void *value, uint32_t bytes)
 {
 	int v;

@@ -60,7 +60,7 @@ struct cm_id {
 	uint8_t sgid_index, dgid[16];
 	uint64_t resolve_due_ms;
 	bool reuse, afonly, has_cm, removed;
-	bool unfetched; /* of a request whose event is queued: commands do not find it */
+	bool unfetched;           /* of a request whose event is queued: commands do not find it */
 	uint8_t tos, ack_timeout; /* ack_timeout 0: not set */
 	uint32_t qpn, psn, qkey;
 	int claim1; /* descriptor + 1 by which the machine's other processes know of a listener */
@@ -173,8 +173,8 @@ void cm_addr_retry(struct cm_id *id, uint64_t now_ms);
 /* Returns: the listener of a service on the device, for packets to `to`; NULL: none. */
 struct cm_id *cm_addr_listener(const struct hca_dev *dev, uint64_t service_id,
 			       const union cm_addr *to);
-/* Returns: does another process of this machine listen? Processes of a machine share its MAC and its
- * datagrams, and the one that listens answers. */
+/* Returns: does another process of this machine listen? Processes of a machine share its MAC and
+ * its datagrams, and the one that listens answers. */
 bool cm_addr_is_taken(uint64_t service_id, const union cm_addr *to);
 /* Purpose: addresses of a request from its private data. Returns: false: it has none. */
 bool cm_addr_parse(const uint8_t *priv, uint64_t service_id, union cm_addr *src_out,

@@ -34,6 +34,7 @@ struct mad_field {
 			sizeof(((struct cm_msg *)0)->member)               \
 	}
 
+/* Tables 106 to 120, in their order; alternate paths, EE contexts and LIDs are left out: 0. */
 static const struct mad_field fields[] = {
 	FIELD(REQ, local_id, 0, 0, 32),
 	FIELD(REQ, service_id, 8, 0, 64),

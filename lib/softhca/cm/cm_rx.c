@@ -66,6 +66,7 @@ static bool rx_is_stale(const struct cm_arrival *a, uint64_t now_ms)
 	return true;
 }
 
+/* The header of addresses comes before the program's private data, and is not shown. */
 static struct ucma_event *rx_request_event(struct cm_id *listener, struct cm_id *id,
 					   const struct cm_msg *m)
 {
@@ -96,6 +97,8 @@ static struct ucma_event *rx_request_event(struct cm_id *listener, struct cm_id 
 	return e;
 }
 
+/* It belongs to the listener's file, and without a uid to nobody yet: it has no events before it is
+ * accepted. */
 static struct cm_id *rx_request_id(const struct cm_arrival *a, const struct cm_id *listener)
 {
 	struct cm_id *id = cm_id_new(listener->file, 0, listener->ps, listener->qp_type);
@@ -154,6 +157,7 @@ static void rx_req(const struct cm_arrival *a, uint64_t now_ms)
 		rx_reject(a, CM_REJ_NO_SERVICE);
 }
 
+/* Until it is answered, a question that comes again is the same one. */
 static struct cm_id *rx_sidr_known(const struct cm_arrival *a)
 {
 	for (struct cm_id *id = cm_all.list; id; id = id->next)

@@ -74,6 +74,7 @@ struct ucma_event *ucma_event_new(struct cm_id *id, enum cm_event type, int32_t 
 	return e;
 }
 
+/* The byte goes first: an event that no poll would show must not exist. */
 bool ucma_event_put(struct ucma_event *e)
 {
 	struct ucma_file *file = e->id->file;
@@ -129,6 +130,7 @@ void ucma_event_purge(struct ucma_file *file, const struct cm_id *id, const stru
 	}
 }
 
+/* In their order, and before new ones: the lock is held throughout. */
 void ucma_event_move(struct cm_id *id, struct ucma_file *to)
 {
 	struct ucma_file *from = id->file;
