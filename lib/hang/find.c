@@ -197,3 +197,21 @@ int64_t hang_ranks_lost(const struct hang_graph *g, int64_t *lost_out)
 	}
 	return cnt;
 }
+
+/* Their last view counts: what moved since then the next question sees. */
+struct spw_hang_num hang_rank_since(const struct hang_graph *g, uint32_t rank, bool waiters)
+{
+	struct spw_hang_num since = {0};
+
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct hang_conn *conn = &g->conn[i];
+		const bool counts = waiters ? conn->edge == HANG_EDGE_RANK &&
+						      g->conn[conn->peer].rank == rank
+					    : conn->rank == rank;
+
+		if (counts && conn->row[LAST] && conn->row[LAST]->moved_ns.known &&
+		    (!since.known || conn->row[LAST]->moved_ns.value < since.value))
+			since = conn->row[LAST]->moved_ns;
+	}
+	return since;
+}

@@ -110,6 +110,8 @@ struct hang_rule {
 extern const struct hang_rule hang_rule[];
 extern const uint32_t hang_rule_cnt;
 
+/* Purpose: the youngest progress of a rank, or of those that wait for it. Not known: none is. */
+struct spw_hang_num hang_rank_since(const struct hang_graph *g, uint32_t rank, bool waiters);
 /* Purpose: the first rule for sinks of that kind that does not fail.
  * Returns: HANG_YES: *at_out holds; HANG_UNKNOWN: it cannot be decided; HANG_NO: none holds.
  * Thread: any; pure. */

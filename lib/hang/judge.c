@@ -46,24 +46,6 @@ static void rank_name(const struct hang_graph *g, uint32_t rank, char *out, size
 		snprintf(out, room, "pid %ld on %s", (long)r->pid, g->c->host[r->host].name);
 }
 
-/* The youngest progress of a rank, or of those that wait for it. */
-static struct spw_hang_num rank_since(const struct hang_graph *g, uint32_t rank, bool waiters)
-{
-	struct spw_hang_num since = {0};
-
-	for (uint32_t i = 0; i < g->conn_cnt; i++) {
-		const struct hang_conn *conn = &g->conn[i];
-		const bool counts = waiters ? conn->edge == HANG_EDGE_RANK &&
-						      g->conn[conn->peer].rank == rank
-					    : conn->rank == rank;
-
-		if (counts && conn->row[LAST] && conn->row[LAST]->moved_ns.known &&
-		    (!since.known || conn->row[LAST]->moved_ns.value < since.value))
-			since = conn->row[LAST]->moved_ns;
-	}
-	return since;
-}
-
 /* What has no room replaces the last one: the count of sinks stays right. */
 static struct spw_hang_verdict *verdict_add(struct judge *j, uint32_t rank)
 {
@@ -82,9 +64,9 @@ static struct spw_hang_verdict *verdict_add(struct judge *j, uint32_t rank)
 				       .rank = r->rank,
 				       .sure = "",
 				       .todo = "",
-				       .since = rank_since(g, rank, true)};
+				       .since = hang_rank_since(g, rank, true)};
 	if (!v->since.known)
-		v->since = rank_since(g, rank, false);
+		v->since = hang_rank_since(g, rank, false);
 	spw_text_show(g->c->host[r->host].name, v->host, sizeof(v->host));
 	spw_text_show(r->row[LAST] ? r->row[LAST]->name : "", v->program, sizeof(v->program));
 	spw_text_show(main_thread ? main_thread->stack : "", v->stack, sizeof(v->stack));

@@ -174,35 +174,6 @@ def stopped_rank_of_another_job():
     return c
 
 
-def joining(calls):
-    """Rank 0 connects to rank 1, which listens and calls accept so often."""
-    c = Case()
-    for rank in (0, 1):
-        c.rows(rank, "conn").clear()
-        c.rows(rank, "rail").clear()
-    for rank, state in ((0, "connecting"), (1, "listening")):
-        c.rows(rank, "conn").append({**c.conn(rank, 0, 1 - rank, "", 1), "state": state, "begun": 0, "ended": 0,
-                                     "tid": 0, "state_ns": 60 * SECOND, "calls+": 1000 if rank == 0 else calls})
-    return c
-
-
-@vector("culprit 1 bootstrap")
-def rank_does_not_accept():
-    return joining(0)
-
-
-@vector("culprit 0 bootstrap")
-def nothing_reaches_a_rank_that_accepts():
-    return joining(1000)
-
-
-@vector("culprit 1 process")
-def stopped_before_it_accepts():
-    c = joining(0)
-    c.rows(1, "thread")[0]["state"] = "T"
-    return c
-
-
 @vector("culprit 2 process")
 def killed():
     c = Case(3)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Recorded cases, for vectors.py: what holds the job up lies between two ranks."""
-from hang_case import Case, lossy, vector
+from hang_case import SECOND, Case, lossy, vector
 
 
 @vector("culprit 1 loss")
@@ -67,4 +67,33 @@ def qp_error_without_pages():
     for rank in (0, 1):
         c.rows(rank, "qp").append({"device": "rocep1s0f0", "qpn": 9, "pid": 4000 + rank,
                                    "state": "ERR" if rank else "RTS"})
+    return c
+
+
+def joining(calls):
+    """Rank 0 connects to rank 1, which listens and calls accept so often."""
+    c = Case()
+    for rank in (0, 1):
+        c.rows(rank, "conn").clear()
+        c.rows(rank, "rail").clear()
+    for rank, state in ((0, "connecting"), (1, "listening")):
+        c.rows(rank, "conn").append({**c.conn(rank, 0, 1 - rank, "", 1), "state": state, "begun": 0, "ended": 0,
+                                     "tid": 0, "state_ns": 60 * SECOND, "calls+": 1000 if rank == 0 else calls})
+    return c
+
+
+@vector("culprit 1 bootstrap")
+def rank_does_not_accept():
+    return joining(0)
+
+
+@vector("culprit 0 bootstrap")
+def nothing_reaches_a_rank_that_accepts():
+    return joining(1000)
+
+
+@vector("culprit 1 process")
+def stopped_before_it_accepts():
+    c = joining(0)
+    c.rows(1, "thread")[0]["state"] = "T"
     return c
