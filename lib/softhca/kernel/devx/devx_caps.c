@@ -71,8 +71,8 @@ static void caps_objects(const struct hca_dev *dev, uint8_t *p)
 	devx_put(p, DEVX_CAP_MAX_WQE_SZ_RQ, 512);
 }
 
-/* log_max_msg says 2^30 only to a card whose RC queues DEVX can make: UCX, which finds 30 there,
- * makes them so and has no other way. */
+/* log_max_msg stays 0 as long as DEVX makes no QPs: UCX, which finds 30 there, makes its queues by
+ * DEVX and has no other way. */
 static void caps_general(const struct hca_dev *dev, uint8_t *p)
 {
 	const struct hca_card *card = dev->cfg->card;

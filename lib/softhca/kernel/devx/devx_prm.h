@@ -44,7 +44,6 @@
                                                     \
 	F(WQ, TYPE, 0x00, 4)                        \
 	F(WQ, SIGNATURE, 0x04, 1)                   \
-	F(WQ, END_PADDING, 0x05, 2)                 \
 	F(WQ, CD_SLAVE, 0x07, 1)                    \
 	F(WQ, HDS_SIZE, 0x21, 3)                    \
 	F(WQ, PAGE_OFFSET, 0x2b, 5)                 \
@@ -115,7 +114,6 @@
                                                     \
 	F(ALLOC_Q_CNT, OUT_ID, 0x58, 8)             \
 	F(QUERY_Q_CNT, CLEAR, 0xc0, 1)              \
-	F(QUERY_Q_CNT, ID, 0xf8, 8)                 \
 	F(QUERY_Q_CNT, OUT_OF_BUFFER, 0x180, 32)    \
                                                     \
 	F(QUERY_QP, OUT_DATA_IN_ORDER, 0x11a, 1)    \
@@ -123,7 +121,6 @@
 	F(VPORT, MIN_INLINE, 0x05, 3)               \
 	F(VPORT, ROCE_EN, 0x1f, 1)                  \
                                                     \
-	F(CAP, HCA_CAP_2, 0x20, 1)                  \
 	F(CAP, VHCA_ID, 0x30, 16)                   \
 	F(CAP, DATA_IN_ORDER, 0x62, 1)              \
 	F(CAP, LOG_MAX_SRQ_SZ, 0x80, 8)             \
@@ -137,11 +134,9 @@
 	F(CAP, LOG_MAX_RA_REQ_QP, 0x14a, 6)         \
 	F(CAP, LOG_MAX_RA_RES_QP, 0x15a, 6)         \
 	F(CAP, GID_TABLE_SIZE, 0x170, 16)           \
-	F(CAP, ETH_VIRT, 0x1a3, 1)                  \
 	F(CAP, NIC_FLOW_TABLE, 0x1a6, 1)            \
 	F(CAP, PORT_TYPE, 0x1b6, 2)                 \
 	F(CAP, NUM_PORTS, 0x1b8, 8)                 \
-	F(CAP, LOG_MAX_MSG, 0x1c3, 5)               \
 	F(CAP, CQE_VERSION, 0x1fc, 4)               \
 	F(CAP, COMPACT_AV, 0x200, 1)                \
 	F(CAP, STRIDING_RQ, 0x201, 1)               \
