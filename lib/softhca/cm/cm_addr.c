@@ -377,7 +377,7 @@ uint64_t cm_addr_service(struct cm_id *id, union cm_addr *a)
 	return (uint64_t)id->ps << 16 | ntohs(*cm_addr_port(a));
 }
 
-/* A listener on :: takes IPv4 as well, unless AFONLY was set; one that is bound to an
+/* A listener on :: takes IPv4 as well, unless AFONLY is set; one that is bound to an
  * address is meant only by requests to that. */
 struct cm_id *cm_addr_listener(const struct hca_dev *dev, uint64_t service_id,
 			       const union cm_addr *to)
