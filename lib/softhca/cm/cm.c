@@ -8,6 +8,15 @@
  *                 cm_rx:    message --> its connection, or a listener (cm_rx.c) --> event
  *                 cm_tick:  resends, the end of TIMEWAIT
  *
+ * The life of an identifier:
+ *
+ *   cm_id_new    by CREATE_ID, or by a request; in a file, under a handle
+ *   has_cm       from connect or request on: it has a connection, and messages find it
+ *   unfetched    a request until its event is fetched: commands do not find it
+ *   removed      its device has left: commands get EIO, nothing is sent
+ *   cm_id_drop   by DESTROY_ID, or with its file: out of the file, one last message
+ *   cm_id_free   at once, or when TIMEWAIT ends; only then the number is free
+ *
  * Order of locks: device, then manager. A command therefore queues what it sends, and the NIC
  * thread, which has the device lock, sends it in its next round. OUT_MAX messages wait for it at
  * most: what does not fit is lost, as on a wire, and sent again in time.

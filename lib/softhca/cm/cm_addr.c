@@ -12,6 +12,9 @@
  *   cm_addr_resolve   bind, choose the device --> CM_ID_ADDR_QUERY
  *   cm_addr_retry     nic_resolve: 0 --> ADDR_RESOLVED; -EAGAIN --> again; else ADDR_ERROR
  *
+ * Errors of an address: -EADDRNOTAVAIL: nobody here has it; -ENODEV: an interface without a device
+ * of ours has it, or no device has the target's network; -ETIMEDOUT: the target does not answer.
+ *
  * Source: Linux drivers/infiniband/core/cma.c (states, errno, ports, the header of a request), and
  * core/addr.c. Annex A11 (service ids, the header).
  */

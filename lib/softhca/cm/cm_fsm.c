@@ -17,6 +17,16 @@
  *    |            <----- DREP   | disconnect
  *   TIMEWAIT --> IDLE          TIMEWAIT --> IDLE
  *
+ * How long each side waits for an answer, and what then, after the last resend:
+ *
+ *   REQ       2 * packet life + 4.1 s            UNREACHABLE, -ETIMEDOUT; IDLE
+ *   REP       what the REQ says, 4.1 s           UNREACHABLE, -ETIMEDOUT; IDLE
+ *   DREQ      as its side's REQ or REP           DISCONNECTED, -ETIMEDOUT; TIMEWAIT
+ *   SIDR_REQ  4.1 s                              UNREACHABLE, -ETIMEDOUT; IDLE
+ *   TIMEWAIT  the ACK timeout, once              TIMEWAIT_EXIT; IDLE
+ *
+ * An MRA prolongs one of these waits by what it names: up to 65 s from Linux.
+ *
  * REQ, REP, DREQ and SIDR_REQ are sent again until they are answered, max_retries times; all else
  * only as the answer to a repeated message. What to know before changing it: one input yields at
  * most one message and one event.

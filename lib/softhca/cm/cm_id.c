@@ -8,6 +8,19 @@
  * changing it: librdmacm drives the QP. An active side gets CONNECT_RESPONSE, asks for the
  * attributes of RTR and RTS, modifies, and then accepts without parameters, which sends the RTU.
  *
+ * States of an identifier (enum cm_id_state), and the commands that they allow:
+ *
+ *   IDLE            bind, resolve, listen; options
+ *   ADDR_BOUND      resolve, listen, join; options
+ *   ADDR_QUERY      none: an event ends it
+ *   ADDR_RESOLVED   route, join
+ *   ROUTE_RESOLVED  connect
+ *   CONNECT         accept, reject, disconnect, notify, QP attributes
+ *   DISCONNECT      disconnect, without effect
+ *   LISTEN          none
+ *
+ * Any state: query, migrate, destroy.
+ *
  * Source: Linux drivers/infiniband/core/cma.c (states, limits, default values), core/cm.c
  * (cm_init_qp_*_attr).
  */

@@ -6,6 +6,12 @@
  *   0        24                                     p                        256
  *   | header | fields of the kind, big-endian bits  | private data            |
  *
+ * Private data, as programs may rely on it (36 bytes of a REQ or SIDR_REQ are the header of
+ * addresses, cm_addr.c):
+ *
+ *   REQ  92    REP  196    RTU  224    REJ  148    MRA  222
+ *   DREQ 220   DREP 224    SIDR_REQ 216            SIDR_REP 136
+ *
  * Every message has 256 bytes, and no field is a length that is believed: whatever the bytes are,
  * reading stays inside. What to know before changing it: offsets in the table count from the end of
  * the header, bits from the most significant one, as in the specification's tables.

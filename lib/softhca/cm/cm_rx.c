@@ -8,6 +8,16 @@
  *   SIDR_REQ   the same for datagram services
  *   others     the connection whose number they name | nobody: a DREQ is answered
  *
+ * What nobody wants is answered as Linux answers it:
+ *
+ *   REQ without a listener         REJ 8 (no such service)
+ *   REQ without the header, or of a transport that the listener has not    REJ 28
+ *   REQ while the backlog is full  nothing: the peer asks again
+ *   REQ of a QP that is connected  REJ 10 (stale), and the old connection ends
+ *   SIDR_REQ without a listener    SIDR_REP 1 (unsupported)
+ *   DREQ of an unknown connection  DREP, if the QP is this process's
+ *   anything else                  nothing
+ *
  * What to know before changing it: peers are strangers. What they can make grow is bounded by the
  * backlog of a listener, and what they get for nothing is one answer for one message.
  *

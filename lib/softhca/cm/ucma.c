@@ -6,6 +6,25 @@
  *   write(): header {command, bytes in, bytes out} | structure, which names where the answer goes
  *   ucma_write   header, sizes --> copy in --> lock --> the command --> unlock --> copy out
  *
+ * What librdmacm sends for a connection, and the events that it fetches in between:
+ *
+ *   server                                   client
+ *   CREATE_ID  BIND_IP  LISTEN               CREATE_ID  RESOLVE_IP
+ *                                              ADDR_RESOLVED
+ *                                            QUERY_ROUTE  RESOLVE_ROUTE
+ *                                              ROUTE_RESOLVED
+ *                                            QUERY_ROUTE  INIT_QP_ATTR (INIT)  CONNECT
+ *     CONNECT_REQUEST, with a new identifier
+ *   QUERY_ROUTE  INIT_QP_ATTR (INIT, RTR, RTS)  ACCEPT
+ *                                              CONNECT_RESPONSE
+ *                                            INIT_QP_ATTR (INIT, RTR, RTS)  ACCEPT (valid 0)
+ *     ESTABLISHED
+ *                                            DISCONNECT
+ *     DISCONNECTED
+ *   DISCONNECT                                 DISCONNECTED
+ *     TIMEWAIT_EXIT                            TIMEWAIT_EXIT
+ *   DESTROY_ID                               DESTROY_ID
+ *
  * GET_EVENT alone waits, and takes the lock when it has an event. What to know before changing it:
  * nothing of the caller's memory is used in place, and an answer that could not be written is
  * refused before anything changes.

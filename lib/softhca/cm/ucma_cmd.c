@@ -4,6 +4,10 @@
  * The commands of /dev/infiniband/rdma_cm: what they check of their structure, and what they
  * answer. What they do is in cm_id.c and cm_addr.c. ucma.c has the table that calls them.
  *
+ * Answers that count events (destroy, leave, migrate) let librdmacm wait until the program has
+ * acknowledged as many: a number too high, and rdma_destroy_id never returns. So an event counts
+ * when GET_EVENT has handed it out, and what is purged unread never counts.
+ *
  * What to know before changing it: a wrong structure is refused before its identifier is looked
  * for, in Linux's order, since programs are written by the errno that they got. Source: Linux
  * drivers/infiniband/core/ucma.c.

@@ -8,6 +8,9 @@
  *   get     a byte out of the pipe (here a thread waits, without the lock), then the first event
  *   purge   events out of the list, as many bytes out of the pipe
  *
+ *   move    both, from the file that an identifier leaves to the one that it enters
+ *   close   identifiers go first, and take their events along
+ *
  * A thread that has taken a byte may find no event, because it was purged meanwhile: it waits
  * again. The wait is a read() of a descriptor of its own, so signals and cancellation act on it as
  * on the wait inside Linux, and closing the application's descriptor does not end it, as in Linux.

@@ -6,6 +6,11 @@
  *
  *   Ethernet, IP, UDP | BTH: QP 1 | DETH: Q_Key 0x80010000, QP 1 | 256 bytes
  *
+ *   in    another class of Q_Key, size or sender's QP is dropped, as by a queue of the kernel's
+ *   out   without room on the cable the manager offers it again in the next round
+ *
+ * Every process that shares the MAC gets what arrives (cable/shm.c sends it to all of them).
+ *
  * Source: InfiniBand Architecture Specification 1.3, 13.4.1, 3.9.4.2 (the general service
  * interface).
  */
