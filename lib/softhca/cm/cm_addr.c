@@ -398,6 +398,7 @@ struct cm_id *cm_addr_listener(const struct hca_dev *dev, uint64_t service_id,
 	return NULL;
 }
 
+/* Before the program's private data of a request (Annex A11): */
 /*   0 version  1 IP version << 4  2 port of the asker  4 its address  20 ours (IPv4: the last 4) */
 bool cm_addr_parse(const uint8_t *priv, uint64_t service_id, union cm_addr *src, union cm_addr *dst)
 {

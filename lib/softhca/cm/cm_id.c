@@ -147,6 +147,7 @@ static int id_private(struct cm_msg *m, uint32_t attr, const uint8_t *data, uint
 	return 0;
 }
 
+/* The path's MTU and time-outs are this side's: the peer takes them over. */
 static int connect_rc(struct cm_id *id, const struct rdma_ucm_conn_param *p, struct cm_msg *m)
 {
 	struct cm_step step;
@@ -202,6 +203,8 @@ int cm_id_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p)
 	return 0;
 }
 
+/* The second of the two calls that librdmacm makes of one command: without parameters it says that
+ * an active side's QP is ready. */
 static int accept_rc(struct cm_id *id, const struct rdma_ucm_conn_param *p, struct cm_step *step)
 {
 	struct cm_msg m = {.ack_delay = ACK_DELAY};
@@ -220,6 +223,7 @@ static int accept_rc(struct cm_id *id, const struct rdma_ucm_conn_param *p, stru
 	return cm_fsm_accept(&id->fsm, &m, cm_now_ms(), step);
 }
 
+/* Yes, with the QP that serves it, or no. */
 static int answer_sidr(struct cm_id *id, uint32_t status, const uint8_t *data, uint32_t bytes,
 		       struct cm_step *step)
 {

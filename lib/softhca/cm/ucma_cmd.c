@@ -174,6 +174,7 @@ int ucma_resolve_route(struct ucma_call *c)
 	return rc ? rc : cm_id_route(id);
 }
 
+/* With a device librdmacm opens it, by the GUID; without one there is nothing to open yet. */
 int ucma_query_route(struct ucma_call *c)
 {
 	struct rdma_ucm_query_route_resp *r = &c->out.route;
@@ -323,6 +324,7 @@ int ucma_join(struct ucma_call *c)
 	return ucma_join_group(c, in->id, in->uid, &group);
 }
 
+/* The event of its join may still be unread: it goes with the membership. */
 int ucma_leave(struct ucma_call *c)
 {
 	struct cm_mcast *m = hca_tbl_get(&cm_all.mcasts, c->in.destroy.id);
