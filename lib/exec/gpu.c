@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Whether there is a GPU for an executor and a handler. exec.c calls it for the CUDA kinds.
+ * Whether there is a GPU for an executor and a handler. exec.c calls it for the CUDA kinds, both to
+ * check a configuration and before it opens an executor; nothing is made on the GPU yet.
+ *
+ *   GPU and module (lib/plat) ─► the module's backend ─► the handler's device code
+ *
+ * The first that is missing makes the message, so a machine without a GPU is not asked to build a
+ * plug-in with nvcc. A missing GPU is -ENOTSUP, as all else that a backend cannot do: AUTO then
+ * chooses another.
  */
 #include <errno.h>
 

@@ -2,6 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The steps by which a plan finds the key of a frame's object, and the width in which it wraps.
+ * desc_emit.c calls desc_key_emit once for each description, after the steps that load the fields.
+ *
+ *   number   key = number / per     which object        part = number % per   which piece of it
+ *   label    key = field, field ... concatenated, the first in the highest bits
+ *
+ * The width (plan.key_bits) is what lib/obj compares keys in: a counter of 16 bits with per 256
+ * gives keys of 8 bits, and key 0 follows key 255. A key that is too wide would make each wrap look
+ * like a jump back; so key_bits is less than 64 only where the wrap falls between two objects.
  */
 #include <errno.h>
 
@@ -41,12 +49,14 @@ static int number_emit(struct emit *e)
 				"%llu does not divide 2^%u, where the number wraps and would "
 				"cut an object; a power of 2, or a wider number",
 				(unsigned long long)per, bits));
+	/* Else the number has 48 bits or more, and its key counts as one of 64. */
 	if (SPW_IS_POW2(per))
 		plan->key_bits = bits - spw_log2_floor64(per);
 	step = desc_step_emit(e, PLAN_OP_key_per);
 	step->reg = plain ? (uint8_t)e->b->number.term[0].reg : PLAN_REG_ZERO;
 	step->a = per;
 	step->b = plan_inverse(per);
+	/* The sender starts again at 0 before its field wraps; a larger key is refused. */
 	if (e->b->wrap) {
 		plan->key_bits = spw_log2_floor64(e->b->wrap);
 		desc_step_emit(e, PLAN_OP_key_wrap)->off = plan->key_bits;
@@ -54,6 +64,7 @@ static int number_emit(struct emit *e)
 	return rc;
 }
 
+/* The first field is shifted by 0, since the key is 0 before it. */
 static void label_emit(struct emit *e)
 {
 	for (uint32_t i = 0; i < e->b->label_cnt; i++) {
@@ -66,6 +77,7 @@ static void label_emit(struct emit *e)
 	e->plan->key_label = true;
 }
 
+/* per, wrap and align compute with a number; a label is bits. */
 int desc_key_emit(struct emit *e)
 {
 	const struct desc_build *b = e->b;

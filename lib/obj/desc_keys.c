@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What documents say of descriptions, from the tables by which they are read.
+ * What documents say of descriptions, from the tables by which they are read. tools/objects_page.c
+ * asks for one key after the other and writes spinwire-objects(5), so a key that a reader takes
+ * cannot lack its help, and the page cannot name one that no reader takes.
+ *
+ *   idx  0 ...        root | part | items | segments | how objects are kept    then false
+ *                     struct desc_key: name, help    | struct spw_opt: range and default too
+ *
+ * The last table is lib/opt's, because these keys are plain values with a field each. A new section
+ * is a row of desc_section; the order of the rows is that of the page.
  */
 #include "obj/desc.h"
 
+/* The tables whose keys have a reader of their own. */
 static const struct {
 	const char *section;
 	const struct desc_key *key;
@@ -14,6 +23,8 @@ static const struct {
 		    {"items", desc_items_key, DESC_ITEMS_CNT},
 		    {"segments", desc_segments_key, DESC_SEGMENTS_CNT}};
 
+/* idx counts over all tables: each one that is passed over takes its keys off, until it is an index
+ * into one. */
 bool spw_obj_desc_key(uint32_t idx, struct spw_obj_desc_key *key_out)
 {
 	*key_out = (struct spw_obj_desc_key){.section = "how objects are kept"};

@@ -3,6 +3,13 @@
  *
  * Processes that have loaded NCCL, from what probe/nccl.c put into the tree. Facts are of "nccl 0",
  * "nccl 1", in the order of their process ids, so that those of two machines can be compared.
+ * plat.c calls plat_nccl_read once; findings/nccl.c judges the structs.
+ *
+ *   nccl/PID/...  one folder for each process ─► struct spw_plat_nccl + facts
+ *
+ * Only the tree is read here, so a recorded machine gives the same facts as the live one. Texts are
+ * not copied: they are the tree's, which lives as long as struct spw_plat. A process of which a
+ * file is missing is kept: each fact is unknown on its own.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +30,7 @@ static const char *nccl_file(struct plat_read *r, const char *id, const char *na
 	return error ? NULL : text;
 }
 
+/* Without a fact of its own; 0: unknown. */
 static int64_t nccl_number(struct plat_read *r, const char *id, const char *name)
 {
 	return plat_number(r, "", 0, "nccl/%.15s/%s", id, name);
@@ -43,6 +51,8 @@ static void nccl_variables_note(struct plat_read *r, const char *text, const cha
 	}
 }
 
+/* Returns false once the array is full, which ends the walk. An id that has no room is no process
+ * id (a recorded tree may hold any names), and is passed over. */
 static bool nccl_process_read(const char *id, void *arg)
 {
 	struct plat_read *r = arg;

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Device side of the built-in handlers, in the order of the table in handlers.c. */
+ * Device side of the built-in handlers: the bodies of exec/handlers/, which the CPU runs too,
+ * compiled by nvcc. Part of the CUDA module, which is opened only where there is a GPU.
+ *
+ *   handlers.c   builtin[]: null sum crc32c echo   then place, litmus
+ *   here         the same six, by index            spw_exec_device_code takes one
+ *
+ * The order is the only link between the two: rows that are swapped run the wrong handler. The
+ * flags must be those in handlers.c as well: with SPW_HANDLER_WRITES the kernel fences before it
+ * completes a batch (spw_gring.h, G2), without it an echo may leave before its bytes are visible.
+ */
 #include "exec/handlers/builtin.h"
 #include "exec/handlers/crc32c.h"
 #include "exec/handlers/echo.h"

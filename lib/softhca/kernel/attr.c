@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Reads and answers the attributes of an ioctl (attr.h). Source: <rdma/rdma_user_ioctl_cmds.h>.
+ * Reads and answers the attributes of an ioctl (attr.h). The methods of ioctl.c, of devx/ and of
+ * flow/ call this. Source: <rdma/rdma_user_ioctl_cmds.h>.
+ *
+ *   input    number, handle   in `data` of the attribute
+ *            bytes            up to 8 in `data`, more at the address in it (uv_attr_src)
+ *   output   bytes            at the address in `data`; then the flag VALID_OUTPUT is set
+ *            new handle       in `data` of the caller's attribute
+ *
+ * Numbers and handles are read from the copies in struct uv_ioctl, bytes are copied once, so no
+ * thread of the caller changes what a method has checked. Output goes to the caller's memory,
+ * through hca_umem_*, which answers -EFAULT where there is none.
  */
 #include "softhca/kernel/attr.h"
 
@@ -9,6 +19,7 @@
 
 #include "softhca/kernel/ctl.h"
 
+/* A value of 4 bytes is in the low half of `data`: hosts are little-endian. */
 int uv_attr_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_t *out)
 {
 	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
@@ -20,6 +31,7 @@ int uv_attr_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_t *
 	return *out > max ? -EINVAL : 0;
 }
 
+/* The kernel's handles are 32 bits wide; the attribute has 64, so what exceeds them is refused. */
 int uv_attr_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
 {
 	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
@@ -30,6 +42,7 @@ int uv_attr_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
 	return 0;
 }
 
+/* A longer struct than max comes from a newer rdma-core, and may ask for what is not known here. */
 int uv_attr_bytes(const struct uv_ioctl *io, uint16_t id, void *out, size_t min, size_t max)
 {
 	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
@@ -49,6 +62,7 @@ static int attr_mark_written(const struct uv_ioctl *io, const struct ib_uverbs_a
 	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, flags), &flags, sizeof(flags));
 }
 
+/* A caller need not ask for all that can be answered, so absence is no error. */
 int uv_attr_put(const struct uv_ioctl *io, uint16_t id, const void *src, size_t bytes)
 {
 	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
@@ -62,6 +76,7 @@ int uv_attr_put(const struct uv_ioctl *io, uint16_t id, const void *src, size_t 
 	return rc ? rc : attr_mark_written(io, a);
 }
 
+/* Here absence is an error: an object whose handle nobody knows could never be destroyed. */
 int uv_attr_put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle)
 {
 	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);

@@ -3,6 +3,15 @@
  *
  * The mlx5 driver's own calls for mode=rc: open, set up, close. The others are port/rc_port.c
  * (port/spw_port.h has the contracts).
+ *
+ *   open            keys ─► device ─► link ─► port_peers_open (lib/peer), with mlx5_rc_async for
+ *                   the events of CQs and SRQs
+ *   set-up          slots leave the pool ─► plan (sizes, flags) ─► objects (obj.c) ─► laid under
+ *                   the queue's data path (mlx5_rc_lay) ─► the burst calls
+ *   close           stop ─► QPs, slots back to the pool ─► objects ─► connections ─► device
+ *
+ * The plan is kept with the queue, because a CQ or SRQ that failed is replaced by one of the same
+ * sizes (recover.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -163,6 +172,7 @@ static int mlx5_rc_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+/* For the stamps of CQEs: the caller maps NIC ticks to the TSC by such pairs. */
 static int mlx5_rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
 			      uint64_t *uncertainty_ns_out)
 {

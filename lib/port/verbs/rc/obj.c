@@ -3,8 +3,17 @@
  *
  * The objects of a queue of mode=rc: CQs, SRQ, QPs. Called by port.c at set-up, stop and close.
  *
+ *   queue   rx_cq ◄── receives of all peers        tx_cq ◄── sends of all peers
+ *           srq, with srq=1: the receives of all peers in one ring
+ *   peer    QP in the protection domain of that peer, so that its keys reach no other's memory
+ *
+ * Made in this order and destroyed in the reverse one: the device refuses to destroy a CQ or an SRQ
+ * that a QP still uses. The QPs go first and by a call of their own, because rc_port.c takes the
+ * slots back in between (port_rc_queue_close).
+ *
  * Sizes. A receive CQ holds the receives of all its peers, a send CQ their send queues, so neither
- * can overrun.
+ * can overrun. A device may round a ring up; what is posted remains within sq_limit and recv_cnt,
+ * by which the CQs are sized.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +22,7 @@
 #include "base/spw_err.h"
 #include "port/verbs/rc/rc.h"
 
+/* Entries of a peer's send queue: at least; at most, where the set-up leaves the choice. */
 #define SQ_MIN 32u
 #define SQ_MAX 512u
 
@@ -52,6 +62,8 @@ static int verbs_rc_make_srq(struct verbs_rc_queue *q, uint32_t recv_cnt)
 				recv_cnt, strerror(errno));
 }
 
+/* max_send_wr is the limit that port_rc_attach has set, so attach comes first. With an SRQ the QP
+ * has no receive ring of its own. */
 static int verbs_rc_make_qp(struct verbs_rc_queue *q, uint32_t local)
 {
 	struct verbs_rc_peer *p = verbs_rc_peer_at(q, local);
@@ -104,6 +116,7 @@ static uint32_t verbs_rc_sq_size(const struct verbs_rc_queue *q, uint32_t credit
 	return want;
 }
 
+/* The tables first: the QP's number and sizes are noted in them. */
 static int verbs_rc_make_peer(struct verbs_rc_queue *q, uint32_t local, uint32_t sq_cnt,
 			      uint32_t recv_cnt)
 {

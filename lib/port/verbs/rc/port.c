@@ -4,6 +4,13 @@
  * The verbs driver's own calls for mode=rc: open, set up, close. The others are port/rc_port.c
  * (port/spw_port.h has the contracts). The tables live until close, because lent slots may be
  * released after stop.
+ *
+ *   verbs/port.c ─ mode=rc ─► verbs_rc_open ─► keys read ─► device ─► link ─► port_peers_open
+ *   set-up of a queue         port_rc_queue_begin ─► objects (obj.c) ─► the burst calls
+ *   close                     stop ─► QPs, slots back to the pool ─► CQs ─► connections ─► device
+ *
+ * The order of close matters: a QP refers to a peer's protection domain, which lib/peer owns, and
+ * that to the device.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -68,6 +75,8 @@ static int verbs_rc_open_all(const struct spw_port_spec *spec, struct verbs_rc_p
 	return rc ? rc : port_peers_open(spec, &vp->dev, NULL, &vp->peers);
 }
 
+/* The struct is known to port_rc_* by `peers`; the calls that need this driver's objects are set
+ * before anything can fail, since close uses them. */
 int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		  struct spw_port **port_out)
 {
@@ -92,6 +101,8 @@ int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 
 /* ---- set-up ---- */
 
+/* slots_at comes last: until then the slots are the peers', and port_rc_queue_close returns them
+ * from there. The calls of a queue that failed are never set, so no burst can reach half of one. */
 static int verbs_rc_queue_setup(struct spw_port *port, uint16_t queue,
 				const struct spw_port_queue_conf *conf)
 {
@@ -114,6 +125,7 @@ static int verbs_rc_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+/* No .keys, .need and .open: those are asked of port_verbs_driver, which then chooses this one. */
 const struct spw_port_driver verbs_rc_driver = {
 	.name = "verbs",
 	.region_attach = port_peers_region_attach,
