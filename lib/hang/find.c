@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Rows of a snapshot by their keys, for graph.c and rules.c. A row whose key is not known is no
- * row.
+ * Rows of a snapshot by their keys, for the graph and the rules, and what those ask of a whole
+ * case: which host has an address, which ranks were not found.
+ *
+ * A row whose key is not known is no row, and what would be a guess between two hosts or two
+ * threads has no answer: NULL, -1 or false stands for both, so that a rule that needs it is not
+ * decided by the wrong one. Searches are linear: tables are short, and a case is judged once.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +15,7 @@
 
 #define LAST (SPW_HANG_SNAP_CNT - 1)
 
+/* An unknown number equals nothing, not even another unknown one. */
 static bool num_is(struct spw_hang_num num, int64_t value)
 {
 	return num.known && num.value == value;
@@ -87,6 +92,7 @@ static int64_t proxy_tid(const struct hang_graph *g, uint32_t rank)
 		if (g->conn[i].rank == rank && g->conn[i].open && g->conn[i].row[LAST] &&
 		    g->conn[i].row[LAST]->tid.known && g->conn[i].row[LAST]->tid.value > 0)
 			return g->conn[i].row[LAST]->tid.value;
+	/* Of two such threads either may be the one that waits. */
 	for (uint32_t i = 0; i < snap->thread_cnt; i++) {
 		if (!num_is(snap->thread[i].pid, g->rank[rank].pid) ||
 		    !num_is(snap->thread[i].proxy, 1) || !snap->thread[i].tid.known)

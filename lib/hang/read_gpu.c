@@ -5,6 +5,12 @@
  * container it may name none, and then the machine's only GPU is that of each process that has
  * CUDA's driver loaded.
  *
+ *   GPU 0: pids 4711, 4712        processes under NCCL: 4711, 4712
+ *   GPU 1: pids 4712, 99      ─►  rows (4711, 0), (4712, 0), (4712, 1), none of them `alone`
+ *
+ * After hang_procs_read, whose rows it walks. Rules decide by `busy` and `alone` whether a rank's
+ * GPU computes, so a number that NVML did not give is unknown, not 0.
+ *
  * A recorded host has a file "gpu", a line each: "BUSY MEMORY_BUSY POWER_MW SM_MHZ SM_MAX_MHZ
  * REASONS PID,PID,...", -1 what is unknown, "-" for no process.
  */
@@ -17,6 +23,7 @@
 #include "hang/read_impl.h"
 #include "plat/spw_plat.h"
 
+/* lib/plat marks what NVML does not answer with -1. */
 static struct spw_hang_num read_gpu_number(int64_t value)
 {
 	return value < 0 ? (struct spw_hang_num){0} : spw_hang_num(value);
@@ -49,6 +56,7 @@ static bool read_gpu_has(const struct spw_plat_gpu_now *gpu, int64_t pid)
 	return false;
 }
 
+/* A number of NVML's that a process had which has ended is another process's by now. */
 static void read_gpu_rows(struct hang_read *r, const struct spw_plat_gpu_now *gpu, int cnt)
 {
 	for (uint32_t p = 0; p < r->snap->proc_cnt; p++) {
@@ -63,6 +71,7 @@ static void read_gpu_rows(struct hang_read *r, const struct spw_plat_gpu_now *gp
 
 /* ---- recorded ---- */
 
+/* A line that is not whole is no GPU. */
 static bool read_gpu_line(const char *line, struct spw_plat_gpu_now *gpu)
 {
 	long long n[6];
@@ -90,6 +99,7 @@ static int read_gpu_recorded(struct hang_read *r, struct spw_plat_gpu_now *gpu)
 	return cnt;
 }
 
+/* why[] is also set where GPUs answered and none of these processes is on one. */
 void hang_gpus_read(struct hang_read *r)
 {
 	struct spw_plat_gpu_now gpu[SPW_PLAT_GPU_MAX];

@@ -4,6 +4,18 @@
  * RDMA ports: state, link, and the counters that say whether packets were lost. Source: Linux
  * Documentation/ABI/stable/sysfs-class-infiniband, rdma-core's and the kernel's hw_counters of
  * mlx5. A kernel that lacks a counter has no file of it, which leaves it unknown.
+ *
+ *   sys/class/infiniband/DEV/ports/N/state, rate           state, mbps
+ *                               .../N/gid_attrs/ndevs/0    netdev
+ *                               .../N/hw_counters/NAME     the column of that name
+ *   sys/class/infiniband/DEV/device/net/                   netdev, of a port without a GID
+ *                               .../aer_dev_(non)fatal     aer
+ *   sys/class/net/NETDEV/carrier, mtu                      carrier, mtu
+ *   ethtool, NETDEV, rx_pause_ctrl_phy                     pauses; of the running machine only
+ *
+ * Counters are totals, of all that uses the port: a rule asks whether one changed between two
+ * snapshots, never whether it is 0. A new counter is a column of SPW_HANG_PORT_LIST and a line of
+ * read_port.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +57,8 @@ static void read_port_link(struct hang_read *r, struct spw_hang_port_row *row)
 		row->pauses = spw_hang_num((int64_t)pauses);
 }
 
-/* "TOTAL_ERR_NONFATAL 2" is the last line of aer_dev_nonfatal. */
+/* "TOTAL_ERR_NONFATAL 2" is the last line of aer_dev_nonfatal. One of the two files alone would be
+ * a sum that is too small: it is unknown if either is missing. */
 static struct spw_hang_num read_port_aer(struct hang_read *r, const char *dev)
 {
 	struct spw_hang_num sum = {0}, one;
@@ -79,6 +92,7 @@ static void read_port_state(struct hang_read *r, const char *dev, const char *po
 		row->mbps = spw_hang_num((int64_t)(atof(text) * 1000));
 }
 
+/* The column has the name of the kernel's file. */
 #define COUNTER(name) row->name = hang_number(r, PORT "hw_counters/" #name, dev, port)
 
 static void read_port(struct hang_read *r, const char *dev, const char *port)
@@ -105,6 +119,7 @@ static void read_port(struct hang_read *r, const char *dev, const char *port)
 	COUNTER(out_of_buffer);
 }
 
+/* All devices, not only those of the job: which rail uses which one is on the live pages. */
 void hang_ports_read(struct hang_read *r)
 {
 	char **dev, **port;

@@ -7,7 +7,15 @@
  *   proc/PID/net/tcp   " 0: 0100000A:A3F2 0200000A:1B58 02 ... INODE": 02 is SYN_SENT
  *   proc/PID/fd/N      "socket:[INODE]": whose it is
  *
- * Addresses are words as the kernel has them in memory. Source: proc(5), Linux
+ * The kernel lists the connections of a whole network namespace, with every process in it, so each
+ * one is matched with the descriptors of the process by its inode. That walk is the expensive part;
+ * it is made for connections in SYN_SENT alone, which are few.
+ *
+ * A SYN that is on its way is in that state for a moment too: net.c blames only one that the first
+ * and the last snapshot have with the same two addresses.
+ *
+ * Addresses are words as the kernel has them in memory, so a recording is read on a machine of its
+ * own byte order. Source: proc(5), Linux
  * Documentation/networking/proc_net_tcp.rst.
  */
 #include <arpa/inet.h>
@@ -19,9 +27,9 @@
 
 #include "hang/read_impl.h"
 
-#define TABLE_BYTES (1u << 20)
-#define FDS_MAX     4096
-#define SYN_SENT    2u
+#define TABLE_BYTES (1u << 20) /* of a table; what exceeds it is not read */
+#define FDS_MAX     4096       /* of a process */
+#define SYN_SENT    2u         /* TCP_SYN_SENT of the kernel's net/tcp_states.h */
 
 /* "0100000A:1B58" as "10.0.0.1:7000", 32 digits as "[fd00::1]:7000". */
 static bool read_tcp_address(const char *hex, char *out, size_t bytes)
@@ -58,6 +66,7 @@ static bool read_tcp_is_of(struct hang_read *r, int64_t pid, unsigned long inode
 	return is;
 }
 
+/* The table's heading does not match the format and is passed over like any malformed line. */
 static void read_tcp_line(struct hang_read *r, int64_t pid, const char *line)
 {
 	char local[48], remote[48];
@@ -75,6 +84,7 @@ static void read_tcp_line(struct hang_read *r, int64_t pid, const char *line)
 	*row = found;
 }
 
+/* As hang_peer_host compares them: as text, without port. Loopback is among them. */
 static void read_tcp_addrs(struct hang_read *r)
 {
 	struct ifaddrs *all, *at;
@@ -98,6 +108,7 @@ static void read_tcp_addrs(struct hang_read *r)
 	freeifaddrs(all);
 }
 
+/* The file `addr` of a recorded host (read_impl.h). */
 static void read_tcp_addrs_recorded(struct hang_read *r)
 {
 	char text[4096], *line, *rest = text;

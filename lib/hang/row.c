@@ -3,6 +3,10 @@
  *
  * The rows of a snapshot: arrays that double. Collectors (read_*.c) and json.c add them, the judge
  * only reads; who asks for one job removes those of others.
+ *
+ * SPW_HANG_TABLE_LIST makes the arrays and their counts, so a row is added by the number of its
+ * table and no collector allocates. SPW_HANG_ROW_MAX bounds what a broken page or a crafted file
+ * can make this allocate: further rows are left out, and what they would have said is unknown.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +50,7 @@ void *spw_hang_row_add(struct spw_hang_snap *snap, enum spw_hang_table table)
 	return NULL;
 }
 
+/* The texts are in the rows, so the arrays are all that there is to free. */
 #define ROW_FREE(P, name, list) free(snap->name);
 
 void spw_hang_snap_free(struct spw_hang_snap *snap)
@@ -56,6 +61,12 @@ void spw_hang_snap_free(struct spw_hang_snap *snap)
 
 /* ---- one job ---- */
 
+/* A host may run several jobs. Those of one process's job are found by what they share, until
+ * nothing new is found:
+ *
+ *   pid ─ a connection's pair or communicator ─► pids ─ theirs ─► ... ─► all other rows are removed
+ *
+ * Over all snapshots: a connection that only the first one has joins its processes too. */
 struct focus {
 	int64_t pid[SPW_HANG_PROC_MAX];
 	uint32_t cnt;
@@ -77,6 +88,7 @@ static bool focus_add(struct focus *f, struct spw_hang_num pid)
 	return true;
 }
 
+/* A name that was not read joins nobody. */
 static bool focus_same(const char *a, const char *b)
 {
 	return a[0] && !strcmp(a, b);
@@ -100,6 +112,7 @@ static bool focus_grow(struct focus *f, const struct spw_hang_snap *snap)
 	return grown;
 }
 
+/* In place, in the old order. A row whose process is not known goes too. */
 #define FOCUS_KEEP(table)                                             \
 	do {                                                          \
 		uint32_t kept = 0;                                    \
@@ -110,7 +123,8 @@ static bool focus_grow(struct focus *f, const struct spw_hang_snap *snap)
 		snap->table##_cnt = kept;                             \
 	} while (0)
 
-/* All tables that name a process. */
+/* All tables that name a process; ports and addresses are the host's and remain. A new table with a
+ * pid needs a line here, or it keeps the rows of other jobs. */
 static void focus_keep(const struct focus *f, struct spw_hang_snap *snap)
 {
 	FOCUS_KEEP(proc);

@@ -3,6 +3,19 @@
  *
  * The answer in at most ten lines, for whoever prints them: spinwire-doctor, and the NCCL plugin to
  * NCCL's logger. Texts of the answer are one line each already (spw_hang.h).
+ *
+ *   rank 1 (python, pid 4711, spark2) holds the others up: WHAT      | unknown: WHY NOT
+ *   layer: LAYER; no progress for 12 s                               | may be rank 1 (...): WHAT
+ *   evidence: WHERE IT WAS READ                                      | may be rank 3 (...): others
+ *   stack of its main thread: ...     if stacks were asked for       |     wait for it
+ *   to be sure: ...                   if the evidence leaves doubt   |
+ *   do: WHAT TO DO                                                   |
+ *   also rank 3 (...): WHAT; EVIDENCE                                |
+ *   8 ranks found, 7 wait for another
+ *
+ * People and scripts search logs for these words, so they are not changed without need; programs
+ * read the JSON (json.c). All of it comes from struct spw_hang_answer, so a saved case prints what
+ * the live one did.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,6 +44,7 @@ static SPW_PRINTF(2, 3) void text_add(struct text *t, const char *fmt, ...)
 	t->used += SPW_MIN((size_t)SPW_MAX(n, 0), room - 1);
 }
 
+/* Hands the line over; the caller copies what it wants to keep. */
 static void text_end(struct text *t)
 {
 	t->put(t->line, t->arg);
@@ -82,6 +96,7 @@ static void text_culprit(struct text *t, const struct spw_hang_answer *answer)
 		text_add(t, "stack of its main thread: %s", v->stack);
 		text_end(t);
 	}
+	/* "it is" stands in the rules for: nothing else would make it surer (rules.c). */
 	if (strcmp(v->sure, "it is")) {
 		text_add(t, "to be sure: %s", v->sure);
 		text_end(t);

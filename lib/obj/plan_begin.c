@@ -4,6 +4,15 @@
  * Where a description's header begins in a frame: behind the headers of the packet. The common
  * ones, UDP without tags and options, are read in plan.c. And what is asked once of a plan: how
  * much of a frame it reads at least, and with which counter objects begin.
+ *
+ *   udp        Ethernet, 0 .. 2 tags, IPv4 with options or IPv6, UDP    begin: the UDP header
+ *   ethernet   Ethernet, 0 .. 2 tags                                    begin: behind the type
+ *   message    of mode=rc                                               begin: 0
+ *
+ * `head` bytes of a frame are readable, which may be less than its length. A frame comes from the
+ * wire: every length in it is checked against head before anything behind it is read. `cut` means
+ * that bytes are missing, `not_object` that they are there and of another kind: the counters
+ * differ.
  */
 #include "obj/plan.h"
 
@@ -26,6 +35,7 @@ SPW_INLINE uint64_t ethernet_skip(const uint8_t *frame, uint64_t len, uint32_t *
 	return at;
 }
 
+/* type 0: any. */
 static enum spw_obj_miss ethernet_begin(const uint8_t *frame, uint64_t len, uint32_t type,
 					uint64_t *begin_out)
 {
@@ -37,7 +47,9 @@ static enum spw_obj_miss ethernet_begin(const uint8_t *frame, uint64_t len, uint
 	return type == 0 || got == type ? SPW_OBJ_MISS_none : SPW_OBJ_MISS_not_object;
 }
 
-/* The bytes of the IP header; 0: not UDP, or a fragment. The reads lie within 20 bytes. */
+/* The bytes of the IP header; 0: not UDP, or a fragment. The reads lie within 20 bytes. IPv6 with
+ * extension headers is not taken, and so neither are its fragments. 0x3fff: the offset and "more
+ * fragments", not "don't fragment". */
 SPW_INLINE uint64_t ip_bytes(const uint8_t *ip, uint32_t type)
 {
 	uint32_t bytes = (ip[0] & 15u) * 4;
@@ -101,7 +113,9 @@ uint32_t spw_obj_plan_head(const struct spw_obj_plan *plan)
 	return head;
 }
 
-/* Of an object without bounds, so that the first frame's place does not matter. */
+/* Runs the plan on the first frame as if there were one object without bounds and with phase 0, so
+ * that the frame's place does not matter: the part that comes out is the counter with which objects
+ * begin. Then the plan's own values are put back, and the old phase too if the frame was none. */
 bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
 			uint32_t len)
 {

@@ -2,6 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The ends of a UDP cable: text to socket addresses (udp_addr.h).
+ *
+ *   192.0.2.1                      PEER; MINE is any address, both ports CABLE_UDP_PORT
+ *   host-b:7000                    PEER; MINE is any address, both ports 7000
+ *   :7001,[fd00::1]:7000           MINE is any address of PEER's family, port 7001
+ *   127.0.0.1:7001,127.0.0.1:7000  both given: cards at one address need two ports
+ *
+ * PEER is resolved first, because its family decides that of MINE: one socket serves both. A name
+ * is resolved once, at set-up; a peer whose address changes later is not found again.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -12,6 +20,7 @@
 #include "base/spw_err.h"
 #include "softhca/cable/udp_addr.h"
 
+/* One end as text, each part as getaddrinfo takes it: without brackets, port in decimal. */
 struct udp_end {
 	char host[256]; /* "": any address */
 	char port[6];
@@ -24,7 +33,8 @@ static bool udp_port_is_one(const char *port)
 	       atoi(port) <= UINT16_MAX;
 }
 
-/* An address with two colons or more is IPv6 and has a port only behind brackets. */
+/* An address with two colons or more is IPv6 and has a port only behind brackets. text is len bytes
+ * of a longer one where a comma follows, so nothing here looks for its byte 0. */
 static bool udp_end_split(const char *text, size_t len, struct udp_end *end_out)
 {
 	const char *host = text, *port = memchr(text, ':', len);
