@@ -4,6 +4,13 @@
  * Writing a JSON summary, or rows of one as CSV, so that a reader never finds half of it: it is
  * made in memory, and app_file.c writes it whole. NULL (no memory) is refused here, so that callers
  * need not.
+ *
+ *   json ─ json_put_document ─┐
+ *                             ├─► text in memory ─ app_file_write ─► file, pipe or stdout
+ *   rows ─ json_put_rows ─────┘
+ *
+ * Both calls take over the reference that they are given, whether they write it or not. Integers
+ * are signed in jansson: counters of 64 bits stay below 2^63 in any run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +23,7 @@ json_t *app_json_number(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
+/* null, not 0: a reader must not add up what was not counted. */
 json_t *app_json_known(bool known, uint64_t v)
 {
 	return known ? app_json_number(v) : json_null();
@@ -31,6 +39,7 @@ static int json_put(const char *option, json_t *json, bool (*put)(const json_t *
 	bool whole = file && put(json, file);
 
 	json_decref(json);
+	/* Only fclose makes the last bytes part of text, and may fail for lack of memory. */
 	if (file && fclose(file))
 		whole = false;
 	if (!whole) {
@@ -50,7 +59,8 @@ int app_json_write(const char *option, json_t *top, const char *path)
 	return json_put(option, top, json_put_document, path);
 }
 
-/* RFC 4180; null is empty. */
+/* RFC 4180: texts in quotes, a quote in them doubled; null is empty, so that a spreadsheet does not
+ * take it for a word. Nine digits of a real are more than anything here is measured to. */
 static bool json_put_cell(const json_t *cell, FILE *file)
 {
 	if (json_is_null(cell))
@@ -66,6 +76,8 @@ static bool json_put_cell(const json_t *cell, FILE *file)
 	return putc('"', file) != EOF;
 }
 
+/* The columns are the keys of the first row. Every row has the same keys in the same order: jansson
+ * keeps that in which they were set, and the rows of a table are made by one function. */
 static bool json_put_rows(const json_t *rows, FILE *file)
 {
 	bool good = true;

@@ -4,6 +4,11 @@
  * The row of a port (app_port.h), for the summaries of spinwire and of spinwire-gen. A port that
  * is made of rails has one row with their sum, and one for each rail in it. What a port does not
  * count is null, not 0.
+ *
+ *   app_port_json ─┬─ one_json(port)            name, driver, rx, tx, errors, wire, missed, ...
+ *                  └─ rails[] ─ one_json(rail)  the same, and what only a rail counts
+ *
+ * Keys are what scripts read: one that changes its meaning gets another name.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,6 +78,8 @@ void app_port_link_text(struct spw_port *port, char out[APP_PORT_LINK_BYTES])
 /* As many as a quiet cable carries of its own accord (LLDP, ARP). */
 #define STRAYS_MIN 64u
 
+/* Only where the port's own sum is known: packets of the physical port are those of all functions
+ * and of the kernel. A port of messages has no frames to compare them with. */
 void app_port_strays_print(const char *indent, const struct spw_port *port,
 			   const struct spw_port_stat *stat)
 {

@@ -6,6 +6,10 @@
  *
  *    EAL arguments ─── "--" ─── own options, or --config FILE and options that override it
  *    app_eal_split              spw_conf_args: the keys are the options (lib/conf)
+ *
+ * Options that a file may hold too are in lib/conf; own_table has the few that belong to a command
+ * line alone. After they are read everything is tried that needs no EAL: handlers, descriptions of
+ * objects, output files. --check ends there.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -7,6 +7,10 @@
  * another.
  *
  *   conf.port[].handler, conf.executor.handler ─► app->handler[] ─► topo_conf.lane[].handler
+ *
+ * app_handlers_open is called before the executor is chosen, which depends on whether each handler
+ * has device code. Reports and telemetry read the counters of a handler as a sum over all its lanes
+ * (lib/topo), into one block of the program's: `sum` holds until the next reading.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -66,6 +70,7 @@ static int handler_add(struct app *app, const char *spec)
 	return 0;
 }
 
+/* Texts are compared, not files: "./syn.so" and "././syn.so" are two handlers. */
 static struct app_handler *handler_find(struct app *app, const char *spec)
 {
 	for (uint32_t i = 0; i < app->handler_cnt; i++)
@@ -102,6 +107,7 @@ void app_handlers_close(struct app *app)
 
 /* ---- what they found ---- */
 
+/* Every lane has one of app->handler, so the search ends. */
 const struct app_handler *app_handler_of(const struct app *app, uint32_t lane)
 {
 	const struct app_handler *h = app->handler;

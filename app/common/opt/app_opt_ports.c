@@ -8,6 +8,10 @@
  *   struct spw_port_key      name=VALUE, text, (range; default)
  *
  * A set that several drivers take is described with the first of them.
+ *
+ * A driver's new key thus needs no line here. The page has the drivers of this build, in the order
+ * of its table; help texts pass app_roff_text (app_opt_man.c), so they may hold dashes and
+ * backslashes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +20,7 @@
 #include "app_opt.h"
 #include "port/spw_port.h"
 
+/* In man(7) already: it goes out as it is. */
 static const char intro[] = "A port is where frames come from and where they go:\n"
 			    "\\fIDRIVER\\fR:\\fIDEVICE\\fR[,\\fIkey\\fR=\\fIvalue\\fR]... behind "
 			    "\\fB\\-\\-port\\fR of\n"
@@ -37,7 +42,8 @@ static const struct spw_opt_pair example[] = {
 	 "Frames of another process; role= and socket= are keys of DPDK's net_memif."},
 	{NULL, NULL}};
 
-/* " (1 .. 65535; default: 64)", or what there is of it. */
+/* " (1 .. 65535; default: 64)", or what there is of it. max 0: no number; UINT64_MAX / 2:
+ * no bound. */
 static void key_bounds(const struct spw_port_key *key, char *out, size_t bytes)
 {
 	char range[64] = "";

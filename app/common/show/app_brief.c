@@ -3,6 +3,14 @@
  *
  * The lines that short results share (app_brief.h). They print what they are given: figures come
  * from where the tables and the JSON summary have them too.
+ *
+ *   latency    p50 2.46 us, p99 10.25 us, p99.9 -, longest 1.04 ms: WHAT       app_brief_points
+ *   slow       12 of 500000 frames took more than 50.00 us: CAUSE 75.0 %, ...  app_brief_slow
+ *   machine    latency here suffers from CODES: see spinwire-doctor --full     app_brief_end
+ *   next       WHAT ELSE TO TRY
+ *
+ * Called by the reports of spinwire and spinwire-gen, and the points by that of spinwire-perf. The
+ * whole short result is meant to fit ten lines, so what is added here replaces something.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +19,7 @@
 #include "app_brief.h"
 #include "app_program.h"
 
-#define CAUSES_SHOWN 3u
+#define CAUSES_SHOWN 3u /* what one line has room for */
 
 const char *app_brief_time(uint64_t ns, char out[APP_BRIEF_TIME_BYTES])
 {
@@ -26,7 +34,8 @@ const char *app_brief_time(uint64_t ns, char out[APP_BRIEF_TIME_BYTES])
 	return out;
 }
 
-/* "-": too few samples for that percentile. */
+/* "-": too few samples for that percentile; "lost": its rank lies among frames that never returned;
+ * "over": above what the histogram can hold. None of them is a number, so none is printed as 0. */
 void app_brief_points(const char *lead, const uint64_t *value_ns,
 		      const enum spw_hist_answer *answer, const char *what)
 {
@@ -53,6 +62,7 @@ void app_brief_points(const char *lead, const uint64_t *value_ns,
 	printf(": %s\n", what);
 }
 
+/* The most frequent first. */
 static int cause_compare(const void *a, const void *b)
 {
 	const uint64_t x = ((const struct app_brief_cause *)a)->frames,
@@ -72,6 +82,7 @@ uint64_t app_brief_slow(uint64_t threshold_ns, uint64_t all, struct app_brief_ca
 	qsort(cause, cnt, sizeof(*cause), cause_compare);
 	printf(APP_BRIEF_LEAD "%" PRIu64 " of %" PRIu64 " frames took more than %s", "slow", above,
 	       all, app_brief_time(threshold_ns, time));
+	/* A cause with frames is part of `above`, so that is not 0 where it divides. */
 	for (uint32_t i = 0; i < SPW_MIN(cnt, CAUSES_SHOWN) && cause[i].frames; i++)
 		printf("%s%s %.1f %%", i ? ", " : ": ", cause[i].name,
 		       100 * (double)cause[i].frames / (double)above);

@@ -3,6 +3,13 @@
  *
  * Structs as JSON objects, by a table of their fields (fields.h): the facts of an end
  * (result/facts.c), and what it sent in a row (measure/case.c).
+ *
+ *   struct ─ perf_fields_json ─► object ─ the other end ─► perf_fields_parse ─► struct of zeros
+ *
+ * What is parsed comes from another machine. A number is checked against its max, a text is cut and
+ * cleaned (perf_text), a list ends where the array does; lists nest as deep as the tables, however
+ * deep the JSON is. An absent number refuses the whole, because 0 would pass for a measured value;
+ * an absent bool is false.
  */
 
 #include "app_json.h"
@@ -14,6 +21,7 @@ static uint64_t field_number(const struct perf_field *field, const void *at)
 	return field->bytes == sizeof(uint64_t) ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 
+/* `at` is the array's first item, and bytes the distance between two. */
 static json_t *field_list_json(const struct perf_field *field, const char *at, uint32_t cnt)
 {
 	json_t *list = json_array();
@@ -59,6 +67,7 @@ static int field_number_parse(const struct perf_field *field, const json_t *json
 	return rc;
 }
 
+/* The count grows item by item: it is the struct's own, never a number of the message. */
 static int field_list_parse(const struct perf_field *field, const json_t *list, char *at,
 			    uint32_t *cnt)
 {
@@ -70,6 +79,7 @@ static int field_list_parse(const struct perf_field *field, const json_t *list, 
 	return rc;
 }
 
+/* Ends at the first fault and leaves the rest at 0: the caller drops the struct. */
 int perf_fields_parse(const struct perf_field *field, const json_t *json, void *base)
 {
 	int rc = 0;

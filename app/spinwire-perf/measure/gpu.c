@@ -3,6 +3,11 @@
  *
  * The calls of gpu.h, passed on to the CUDA module. perf_gpu_missing opens it; the callers ask it
  * before they make GPU rows, so the other calls are not reached without a module.
+ *
+ *   facts.c, lane.c ─ perf_gpu_missing ─► libspinwire-cuda.so is opened, once ─► gpu_ops
+ *   bytes.c         ─ perf_gpu_fill, _clear, _check ─► gpu_ops ─► gpu.cu
+ *
+ * This file needs neither nvcc nor libcudart: one program serves machines with and without a GPU.
  */
 #include "measure/gpu.h"
 
@@ -10,8 +15,11 @@
 #include "cuda/spw_cuda.h"
 #include "plat/spw_plat.h"
 
+/* NULL until the module is open; it stays open until the program ends. */
 static const struct perf_gpu_ops *gpu_ops;
 
+/* A module that could not be opened is asked for again at the next call. Having a module is not
+ * enough: whether kernels run here is asked of CUDA each time. */
 const char *perf_gpu_missing(void)
 {
 	const struct spw_cuda_module *module;

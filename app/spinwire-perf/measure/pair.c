@@ -5,6 +5,14 @@
  * ends. Two functions face each other if they are in one IPv4 subnet, as the rails of one cable
  * are. A function that cannot be a rail is left out with a line that says what to do; the run goes
  * on without it, but the exit status reports it (client.c).
+ *
+ *   --rails a=b     a faces b, whatever their addresses are
+ *   --rails a+c     each faces what is in its subnet
+ *   without         every function of this end that is up and has an address, the same way
+ *
+ * Where a subnet has several functions at either end (perf_pair_is_open), client.c lets probes find
+ * out which one faces which (prove.c), and calls again with what they found. Without probes the
+ * first that is not taken is chosen.
  */
 #include "measure/pair.h"
 
@@ -113,6 +121,7 @@ static const struct perf_nic *pair_facing(const struct perf_rails *rails,
 	return NULL;
 }
 
+/* How many functions of the other end could face this one, taken or not. */
 static uint32_t facing_cnt(const struct perf_end *peer, const struct perf_nic *nic)
 {
 	uint32_t cnt = 0;
@@ -247,6 +256,7 @@ int perf_pair(const struct perf_end *own, const struct perf_end *peer, const cha
 	return 0;
 }
 
+/* Of the chosen rails: a function that faces nothing leaves nothing open. */
 bool perf_pair_is_open(const struct perf_rails *rails, const struct perf_end *own,
 		       const struct perf_end *peer)
 {

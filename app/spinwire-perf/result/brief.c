@@ -3,6 +3,14 @@
  *
  * The short result: a line for each table of table.c, which --full prints in its place. Called by
  * client.c after the last row; figures come from judge.c.
+ *
+ *   latency    p50 2.46 us, p99 3.10 us, ...: TITLE, 8 B      of each latency table
+ *   bandwidth  98.123 Gb/s, 98 % of its limit, WORD: TITLE, 1 MiB   of each bandwidth table
+ *              rows that are not verified, not valid or failed, with the reason
+ *   machine    CODES (HOST); CODES (HOST): see spinwire-doctor --full
+ *   next       --full: every row
+ *
+ * An invalid or failed row gives no figure, however good it looks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -68,6 +76,7 @@ static void brief_findings(const struct perf_end *end)
 		printf(" (%s)", end->host);
 }
 
+/* page: the --html report that was written; NULL: none. */
 void perf_brief(const struct perf_session *s, const struct perf_rows *rows, const char *page)
 {
 	for (uint32_t i = 0; i < rows->cnt;)

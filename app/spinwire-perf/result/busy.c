@@ -3,6 +3,13 @@
  *
  * Machines that are too busy for what is measured (busy.h). Each end reads its own load with its
  * facts; client.c prints the line.
+ *
+ *   before the rows   /proc/stat twice, 0.1 s apart   ─► busy_percent ─ greeting ─► one line for
+ *                     finding cores-governor, threads    both ends (perf_busy_begin)
+ *   after the rows    how long this thread waited for a core ─► a line if that line did not come
+ *
+ * Loops that poll need a core each. With fewer, the kernel's scheduler decides the figures, and a
+ * reader has to know that before believing them; they are printed all the same.
  */
 #include "result/busy.h"
 
@@ -14,10 +21,10 @@
 #include "app_brief.h"
 #include "base/spw_monotonic.h"
 
-#define READ_NS     100000000
-#define STAT_BYTES  65536
-#define FIELD_CNT   8  /* user to steal; guest time is in user's */
-#define WAITED_MANY 2u /* %: of tools/run's brief.py too */
+#define READ_NS     100000000 /* 10 of its ticks */
+#define STAT_BYTES  65536     /* of /proc/stat: its cores come first */
+#define FIELD_CNT   8         /* user to steal; guest time is in user's */
+#define WAITED_MANY 2u        /* %: of tools/run's brief.py too */
 #define LINE_BYTES  320
 
 /* Ticks of one line "cpu3 ..."; idle is the fourth and fifth of them. */
@@ -39,7 +46,8 @@ static void stat_core(const char *text, uint32_t core, uint64_t *idle_out, uint6
 	}
 }
 
-/* Idle time may step back a tick, and a core may come or go. */
+/* Idle time may step back a tick, and a core may come or go: such a core counts as idle. The sum is
+ * in percent of one core, so two busy cores are 200. */
 uint32_t perf_busy_between(const char *before, const char *after, const cpu_set_t *cores)
 {
 	uint32_t percent = 0;
@@ -57,6 +65,7 @@ uint32_t perf_busy_between(const char *before, const char *after, const cpu_set_
 	return percent;
 }
 
+/* A file that cannot be read is an empty text, in which no core is found. */
 static void stat_read(char *text)
 {
 	FILE *file = fopen("/proc/stat", "re");
@@ -67,6 +76,8 @@ static void stat_read(char *text)
 	text[got] = '\0';
 }
 
+/* Only the cores that this process may use: load on others takes nothing from it. The texts are too
+ * large for a stack, so one thread at a time may call it. */
 uint32_t perf_busy_read(void)
 {
 	static char before[STAT_BYTES], after[STAT_BYTES];
