@@ -7,7 +7,6 @@ The software ConnectX shows its /sys to its own process only. The rank keeps it 
 namespace has that folder at /sys: the doctor is not changed and not preloaded."""
 import concurrent.futures
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -19,7 +18,8 @@ import time
 
 for kit in ('softhca', 'kit'):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', kit))
-import peers  # noqa: E402  (found by the lines above)
+import documents  # noqa: E402  (found by the lines above)
+import peers  # noqa: E402
 
 DOCTOR = os.environ['SPINWIRE_DOCTOR']
 ADDRESS = '10.77.0.{}'  # of host N - 1, on the bridge; .254 is the bridge, which forwards nothing
@@ -227,8 +227,7 @@ class Job:
         seconds = time.monotonic() - start
         if got.returncode not in (0, 1, 2) or not os.path.exists(path):
             raise peers.Failed(f'spinwire-doctor hang: {got.returncode}\n{got.stdout}{got.stderr}')
-        with open(path, encoding='utf-8') as f:
-            return json.load(f), got.stdout, seconds
+        return documents.load(path), got.stdout, seconds
 
     def end(self):
         for host in self.hosts:
