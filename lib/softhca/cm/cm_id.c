@@ -143,7 +143,8 @@ static int id_private(struct cm_msg *m, uint32_t attr, const uint8_t *data, uint
 {
 	if (at + bytes > cm_mad_priv_bytes(attr))
 		return -EINVAL;
-	memcpy(m->priv + at, data, bytes);
+	if (bytes) /* else data may be NULL */
+		memcpy(m->priv + at, data, bytes);
 	return 0;
 }
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -56,7 +57,10 @@ class Run(unittest.TestCase):
     def interrupted(self, program, text):
         """Ctrl-C while that program runs: what tools/run prints, at most its last line on stderr."""
         begun = os.path.join(self.folder, f"begun {os.path.basename(program)}")
-        self.program(program, text.replace("BEGUN", f": >'{begun}'; sleep 60"))
+        # A shell may lose a signal that comes while it opens the file.
+        sleeper = ("import signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+                   'open(sys.argv[1], "w").close(); time.sleep(60)')
+        self.program(program, text.replace("BEGUN", f"exec {sys.executable} -c '{sleeper}' '{begun}'"))
         process = subprocess.Popen([os.path.join(self.top, "tools", "run")], cwd=self.here, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                                    env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
