@@ -95,6 +95,22 @@ void app_port_strays_print(const char *indent, const struct spw_port *port,
 	       indent, stat->phy_rx_packets - known, mac);
 }
 
+/* The flow rules that stand, none where the driver has no such; frames are null where completions
+ * do not name the rule. Those of a port of rails are the rails'. Read after stop: the numbers are
+ * final. */
+static json_t *rules_json(struct spw_port *port)
+{
+	struct spw_port_rule rule[SPW_PORT_RULE_MAX];
+	const uint32_t cnt = spw_port_rules(port, rule);
+	json_t *rules = json_array();
+
+	for (uint32_t i = 0; i < cnt; i++)
+		json_array_append_new(
+			rules, json_pack("{s:o,s:o}", "rule", app_json_text(rule[i].text), "frames",
+					 app_json_known(rule[i].frames_known, rule[i].frames)));
+	return rules;
+}
+
 /* What a rail counts beside a port's own counters. */
 static json_t *rail_json(const struct spw_port_rail *rail)
 {
@@ -108,9 +124,12 @@ static json_t *rail_json(const struct spw_port_rail *rail)
 	json_object_set_new(out, "outages", app_json_number(rail->outages));
 	json_object_set_new(out, "tx_flushed", app_json_number(stat->tx_flushed));
 	json_object_set_new(out, "residual", app_json_number(rail->residual));
+	json_object_set_new(out, "rules", rules_json(rail->port));
 	return out;
 }
 
+/* Rails are asked here, not by the caller: their counters and the sum are of the same moment, after
+ * stop, so that the sum of a port is that of its rails. */
 json_t *app_port_json(struct spw_port *port, const struct spw_port_stat *stat)
 {
 	struct spw_port_rail rail[SPW_PORT_RAIL_MAX];
@@ -120,5 +139,6 @@ json_t *app_port_json(struct spw_port *port, const struct spw_port_stat *stat)
 	for (uint32_t r = 0; r < cnt; r++)
 		json_array_append_new(rails, rail_json(&rail[r]));
 	json_object_set_new(out, "rails", rails);
+	json_object_set_new(out, "rules", rules_json(port));
 	return out;
 }

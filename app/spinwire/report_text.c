@@ -66,6 +66,20 @@ static void text_print_if(const char *what, uint64_t cnt)
 		printf("    %-16s %14" PRIu64 "\n", what, cnt);
 }
 
+/* A line for each flow rule that stands at the end; "-" where completions do not name the rule, so
+ * that its frames are unknown. A port of rails has none itself: they are the rails'. */
+static void text_print_rules(const char *indent, struct spw_port *port)
+{
+	struct spw_port_rule rule[SPW_PORT_RULE_MAX];
+	const uint32_t cnt = spw_port_rules(port, rule);
+
+	for (uint32_t i = 0; i < cnt; i++)
+		if (rule[i].frames_known)
+			printf("%srule %14" PRIu64 "  %s\n", indent, rule[i].frames, rule[i].text);
+		else
+			printf("%srule              -  %s\n", indent, rule[i].text);
+}
+
 /* The rails of a port that is made of several, under the line with their sum. */
 static void text_print_rails(struct spw_port *port)
 {
@@ -84,6 +98,7 @@ static void text_print_rails(struct spw_port *port)
 		text_print_if("residual", rail[r].residual);
 		app_loop_print(stdout, "    ", &rail[r].stat);
 		app_port_strays_print("    ", rail[r].port, &rail[r].stat);
+		text_print_rules("    ", rail[r].port);
 	}
 }
 
@@ -102,6 +117,7 @@ static void text_print_ports(const struct app *app, const struct app_result *res
 		text_print_discards(st);
 		app_loop_print(stdout, "  ", st);
 		app_port_strays_print("  ", app->topo.port[p], st);
+		text_print_rules("  ", app->topo.port[p]);
 		text_print_rails(app->topo.port[p]);
 	}
 }

@@ -3,7 +3,8 @@
  *
  * Live numbers on DPDK's telemetry socket: /spinwire/info, /spinwire/ports, /spinwire/rails,
  * /spinwire/handlers, /spinwire/objects, /spinwire/ledger, /spinwire/lcores, /spinwire/latency,
- * /spinwire/causes, /spinwire/histogram, /spinwire/record. Opened and closed by control.c around a
+ * /spinwire/causes, /spinwire/histogram, /spinwire/record, /spinwire/rules, /spinwire/rule_add,
+ * /spinwire/rule_remove. Opened and closed by control.c around a
  * run. EAL calls back in its own thread: everything read here is a counter that its owner writes
  * with one store, or a view under its lock. DPDK cannot unregister a command, so `live` is NULL
  * between runs.
@@ -17,11 +18,11 @@
 #include <unistd.h>
 
 #include <rte_telemetry.h>
-#include <rte_version.h>
 
 #include "app.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "live/dict.h"
 
 /* Places of all tables of handlers in an answer: DPDK sends 16 KiB, and 256 of a dictionary. */
 #define HANDLER_PLACES 160u
@@ -29,93 +30,30 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct app *live; /* NULL: not running; under lock, since commands cannot be unregistered */
 
-static uint32_t refused; /* under lock: values that DPDK did not take into the present answer */
-
-/* DPDK 23.03 renamed the call. */
-static void dict_add(struct rte_tel_data *d, const char *name, uint64_t v)
-{
-#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
-	refused += rte_tel_data_add_dict_uint(d, name, v) != 0;
-#else
-	refused += rte_tel_data_add_dict_u64(d, name, v) != 0;
-#endif
-}
-
-/* DPDK copies the text. */
-static void dict_add_text(struct rte_tel_data *d, const char *name, const char *text)
-{
-	refused += rte_tel_data_add_dict_string(d, name, text) != 0;
-}
-
-/* A path that is longer than DPDK's texts is left out: half of it names nothing. */
-static void dict_add_path(struct rte_tel_data *d, const char *name, const char *path)
-{
-	dict_add_text(d, name, path && strlen(path) < RTE_TEL_MAX_STRING_LEN ? path : "");
-}
-
-/* A new dictionary for add_dict; NULL without memory. */
-static struct rte_tel_data *dict_new(void)
-{
-	struct rte_tel_data *dict = rte_tel_data_alloc();
-
-	if (dict)
-		rte_tel_data_start_dict(dict);
-	else
-		refused++;
-	return dict;
-}
-
-/* DPDK owns the dictionary, unless it refuses the name: then it is freed here. */
-static void dict_add_dict(struct rte_tel_data *d, const char *name, struct rte_tel_data *dict)
-{
-	if (rte_tel_data_add_dict_container(d, name, dict, 0) == 0)
-		return;
-	refused++;
-	rte_tel_data_free(dict);
-}
-
-/* Prefixes the kind, because one name may stand for two counters: no_slot is a drop and an error.
- */
-static void dict_add_as(struct rte_tel_data *d, const char *kind, const char *name, uint64_t v)
-{
-	char key[64];
-
-	snprintf(key, sizeof(key), "%s_%s", kind, name);
-	dict_add(d, key, v);
-}
-
-/* As the summary names a time. */
-static void dict_add_ns(struct rte_tel_data *d, const char *name, uint64_t v)
-{
-	char key[64];
-
-	snprintf(key, sizeof(key), "%s_ns", name);
-	dict_add(d, key, v);
-}
-
 /* A dictionary with the counters of a port, or of one of its rails; NULL without memory. */
 static struct rte_tel_data *dict_add_port(const struct spw_port *port,
 					  const struct spw_port_stat *stat)
 {
-	struct rte_tel_data *dict = dict_new();
+	struct rte_tel_data *dict = app_dict_new();
 
 	if (!dict)
 		return NULL;
-	dict_add_text(dict, "name", port->name);
-	dict_add_text(dict, "driver", port->driver->name);
-	dict_add(dict, "rx_frames", stat->rx_frames);
-	dict_add(dict, "rx_bytes", stat->rx_bytes);
-	dict_add(dict, "tx_frames", stat->tx_frames);
-	dict_add(dict, "tx_bytes", stat->tx_bytes);
+	app_dict_add_text(dict, "name", port->name);
+	app_dict_add_text(dict, "driver", port->driver->name);
+	app_dict_add(dict, "rx_frames", stat->rx_frames);
+	app_dict_add(dict, "rx_bytes", stat->rx_bytes);
+	app_dict_add(dict, "tx_frames", stat->tx_frames);
+	app_dict_add(dict, "tx_bytes", stat->tx_bytes);
 	if (stat->link_bps)
-		dict_add(dict, "link_bps", stat->link_bps);
+		app_dict_add(dict, "link_bps", stat->link_bps);
 	if (stat->retransmits_known)
-		dict_add(dict, "retransmits", stat->retransmits);
+		app_dict_add(dict, "retransmits", stat->retransmits);
 	for (int i = 0; i < SPW_PORT_DROP_CNT; i++)
-		dict_add_as(dict, "dropped", spw_port_drop_name((enum spw_port_drop)i),
-			    stat->dropped[i]);
+		app_dict_add_as(dict, "dropped", spw_port_drop_name((enum spw_port_drop)i),
+				stat->dropped[i]);
 	for (int i = 0; i < SPW_PORT_ERR_CNT; i++)
-		dict_add_as(dict, "error", spw_port_err_name((enum spw_port_err)i), stat->err[i]);
+		app_dict_add_as(dict, "error", spw_port_err_name((enum spw_port_err)i),
+				stat->err[i]);
 	return dict;
 }
 
@@ -131,7 +69,7 @@ static void ports_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 		if (!(port = dict_add_port(app->topo.port[p], &stat)))
 			return;
 		snprintf(number, sizeof(number), "%u", p);
-		dict_add_dict(d, number, port);
+		app_dict_add_dict(d, number, port);
 	}
 }
 
@@ -148,16 +86,16 @@ static void rails_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 
 			if (!dict)
 				return;
-			dict_add(dict, "wire", rail[r].stat.wire_frames);
+			app_dict_add(dict, "wire", rail[r].stat.wire_frames);
 			if (rail[r].stat.missed_known)
-				dict_add(dict, "missed", rail[r].stat.missed_frames);
-			dict_add(dict, "late", rail[r].late);
-			dict_add(dict, "duplicate", rail[r].duplicate);
-			dict_add(dict, "moved", rail[r].moved);
-			dict_add(dict, "outages", rail[r].outages);
-			dict_add(dict, "tx_flushed", rail[r].stat.tx_flushed);
+				app_dict_add(dict, "missed", rail[r].stat.missed_frames);
+			app_dict_add(dict, "late", rail[r].late);
+			app_dict_add(dict, "duplicate", rail[r].duplicate);
+			app_dict_add(dict, "moved", rail[r].moved);
+			app_dict_add(dict, "outages", rail[r].outages);
+			app_dict_add(dict, "tx_flushed", rail[r].stat.tx_flushed);
 			snprintf(number, sizeof(number), "%u_%u", p, r);
-			dict_add_dict(d, number, dict);
+			app_dict_add_dict(d, number, dict);
 		}
 	}
 }
@@ -173,16 +111,16 @@ static void dict_add_counter(struct rte_tel_data *dict, const struct spw_handler
 	char key[80];
 
 	cnt = spw_handler_counter_top(c, value, max, at, &sum, &used);
-	dict_add_as(dict, c->index ? "table" : "count", c->name, sum);
+	app_dict_add_as(dict, c->index ? "table" : "count", c->name, sum);
 	if (!c->index)
 		return;
 	snprintf(key, sizeof(key), "index_%.40s", c->name);
-	dict_add_text(dict, key, c->index);
+	app_dict_add_text(dict, key, c->index);
 	for (uint32_t k = 0; k < cnt; k++) {
 		snprintf(key, sizeof(key), "top_%.40s_%" PRIu64, c->name, c->first + at[k]);
-		dict_add(dict, key, value[at[k]]);
+		app_dict_add(dict, key, value[at[k]]);
 	}
-	dict_add_as(dict, "left_out", c->name, used - cnt);
+	app_dict_add_as(dict, "left_out", c->name, used - cnt);
 }
 
 static uint32_t handlers_tables(const struct app *app)
@@ -207,20 +145,20 @@ static void handlers_dict(struct app *app, const char *params SPW_UNUSED, struct
 	for (uint32_t i = 0; i < app->handler_cnt; i++) {
 		const struct spw_handler_state *state = app->handler[i].handler->state;
 		const struct spw_handler_counter *c = state ? state->counter : NULL;
-		struct rte_tel_data *dict = dict_new();
+		struct rte_tel_data *dict = app_dict_new();
 		char ports[128], number[16];
 		uint64_t digest;
 		const void *block = app_handler_read(app, i, &digest);
 
 		if (!dict)
 			return;
-		dict_add_text(dict, "name", app->handler[i].name);
-		dict_add_text(dict, "ports", app_handler_ports(app, i, ports, sizeof(ports)));
-		dict_add(dict, "digest", digest);
+		app_dict_add_text(dict, "name", app->handler[i].name);
+		app_dict_add_text(dict, "ports", app_handler_ports(app, i, ports, sizeof(ports)));
+		app_dict_add(dict, "digest", digest);
 		for (; block && c && c->name; c++)
 			dict_add_counter(dict, c, block, max);
 		snprintf(number, sizeof(number), "%u", i);
-		dict_add_dict(d, number, dict);
+		app_dict_add_dict(d, number, dict);
 	}
 }
 
@@ -231,7 +169,7 @@ static void objects_dict(struct app *app, const char *params SPW_UNUSED, struct 
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
 		const struct spw_topo_lane *lane = app->topo.lane[i];
 		const struct spw_region *region = &app->topo.region[lane->stream.region];
-		struct rte_tel_data *dict = lane->stream.obj ? dict_new() : NULL;
+		struct rte_tel_data *dict = lane->stream.obj ? app_dict_new() : NULL;
 		const struct spw_pipe_objects_slow *slow = spw_pipe_objects_slow(&lane->pipe);
 		struct spw_obj_count count;
 		char number[16];
@@ -239,24 +177,25 @@ static void objects_dict(struct app *app, const char *params SPW_UNUSED, struct 
 		if (!dict)
 			continue;
 		spw_obj_stat(lane->stream.obj, &count);
-		dict_add_text(dict, "name", lane->stream.page->name);
-		dict_add_text(dict, "kind", spw_mem_kind_name(region->kind));
-		dict_add_path(dict, "config", app->conf_file);
-		dict_add_path(dict, "description", app->object_files[lane->conf.port]);
-		dict_add(dict, "pid", (uint64_t)getpid());
-		dict_add(dict, "page_fd", (uint64_t)lane->stream.page_fd);
-		dict_add(dict, "page_bytes", lane->stream.page_bytes);
-		dict_add(dict, "memory_fd", (uint64_t)region->memfd);
-		dict_add(dict, "memory_bytes", region->bytes);
+		app_dict_add_text(dict, "name", lane->stream.page->name);
+		app_dict_add_text(dict, "kind", spw_mem_kind_name(region->kind));
+		app_dict_add_path(dict, "config", app->conf_file);
+		app_dict_add_path(dict, "description", app->object_files[lane->conf.port]);
+		app_dict_add(dict, "pid", (uint64_t)getpid());
+		app_dict_add(dict, "page_fd", (uint64_t)lane->stream.page_fd);
+		app_dict_add(dict, "page_bytes", lane->stream.page_bytes);
+		app_dict_add(dict, "memory_fd", (uint64_t)region->memfd);
+		app_dict_add(dict, "memory_bytes", region->bytes);
 		for (int s = 0; s < SPW_OBJ_STATE_CNT; s++)
-			dict_add_as(dict, "objects", app_objects_state_name(s), count.objects[s]);
+			app_dict_add_as(dict, "objects", app_objects_state_name(s),
+					count.objects[s]);
 		for (int c = 0; c < SPW_OBJ_CAUSE_CNT; c++)
-			dict_add_as(dict, "cause", app_objects_cause_name(c), count.causes[c]);
+			app_dict_add_as(dict, "cause", app_objects_cause_name(c), count.causes[c]);
 		for (int c = 0; c < SPW_OBJ_SLOW_CNT; c++)
-			dict_add_as(dict, "slow", spw_obj_slow_name((enum spw_obj_slow)c),
-				    spw_thr_load_rlx(&slow->objects[c]));
+			app_dict_add_as(dict, "slow", spw_obj_slow_name((enum spw_obj_slow)c),
+					spw_thr_load_rlx(&slow->objects[c]));
 		snprintf(number, sizeof(number), "%u", i);
-		dict_add_dict(d, number, dict);
+		app_dict_add_dict(d, number, dict);
 	}
 }
 
@@ -268,18 +207,18 @@ static void ledger_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	uint64_t cnt;
 
 	app_result_gather(app, NULL, &res);
-	dict_add(d, "wire", res.topo.sum.wire);
+	app_dict_add(d, "wire", res.topo.sum.wire);
 	if (res.topo.sum.missed_known)
-		dict_add(d, "missed", res.topo.sum.missed);
-	dict_add(d, "received", res.topo.sum.received);
-	dict_add(d, "executed", res.topo.sum.executed);
-	dict_add(d, "echoed", res.topo.sum.echoed);
-	dict_add(d, "consumed", res.topo.sum.consumed);
-	dict_add(d, "bad", res.topo.sum.bad);
+		app_dict_add(d, "missed", res.topo.sum.missed);
+	app_dict_add(d, "received", res.topo.sum.received);
+	app_dict_add(d, "executed", res.topo.sum.executed);
+	app_dict_add(d, "echoed", res.topo.sum.echoed);
+	app_dict_add(d, "consumed", res.topo.sum.consumed);
+	app_dict_add(d, "bad", res.topo.sum.bad);
 	for (uint32_t i = 0; (name = spw_ledger_drop(&res.topo.ledger, i, &cnt)); i++)
-		dict_add(d, name, cnt);
-	dict_add(d, "pool_slots", res.topo.ledger.pool_slots);
-	dict_add(d, "pool_free", res.topo.ledger.pool_free);
+		app_dict_add(d, name, cnt);
+	app_dict_add(d, "pool_slots", res.topo.ledger.pool_slots);
+	app_dict_add(d, "pool_free", res.topo.ledger.pool_free);
 }
 
 /* Of the last second, unlike causes and histogram, which are of the whole run. */
@@ -292,15 +231,15 @@ static void latency_dict(struct app *app, const char *params SPW_UNUSED, struct 
 		struct spw_rec_row row;
 
 		spw_rec_row(view, (enum spw_stage)s, true, &app->tsc, 0, &row);
-		if (!row.count || !(stage = dict_new()))
+		if (!row.count || !(stage = app_dict_new()))
 			continue;
-		dict_add(stage, "count", row.count);
+		app_dict_add(stage, "count", row.count);
 		for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
 			if (row.answer[p] == SPW_HIST_VALUE)
-				dict_add_ns(stage, spw_hist_point_name((enum spw_hist_point)p),
-					    row.value_ns[p]);
-		dict_add_ns(stage, "uncertainty", row.uncertainty_ns);
-		dict_add_dict(d, row.stage, stage);
+				app_dict_add_ns(stage, spw_hist_point_name((enum spw_hist_point)p),
+						row.value_ns[p]);
+		app_dict_add_ns(stage, "uncertainty", row.uncertainty_ns);
+		app_dict_add_dict(d, row.stage, stage);
 	}
 	app_view_unlock();
 }
@@ -310,7 +249,7 @@ static void lcores_dict(struct app *app, const char *params SPW_UNUSED, struct r
 {
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
 		const struct spw_topo_lane *lane = app->topo.lane[i];
-		struct rte_tel_data *lcore = dict_new();
+		struct rte_tel_data *lcore = app_dict_new();
 		struct spw_pipe_summary pipe;
 		char name[16];
 
@@ -318,13 +257,14 @@ static void lcores_dict(struct app *app, const char *params SPW_UNUSED, struct r
 			return;
 		spw_pipe_summary(&lane->pipe, &pipe);
 		snprintf(name, sizeof(name), "%u", lane->conf.lcore_id);
-		dict_add_text(lcore, "port", lane->port->name);
-		dict_add(lcore, "queue", lane->conf.queue);
-		dict_add(lcore, "frames", pipe.ledger.polled_frames);
-		dict_add(lcore, "turn_max_ns", spw_tsc_to_ns(&app->tsc, pipe.turn_max_tsc));
+		app_dict_add_text(lcore, "port", lane->port->name);
+		app_dict_add(lcore, "queue", lane->conf.queue);
+		app_dict_add(lcore, "frames", pipe.ledger.polled_frames);
+		app_dict_add(lcore, "turn_max_ns", spw_tsc_to_ns(&app->tsc, pipe.turn_max_tsc));
 		for (int r = 0; r < SPW_REGIME_CNT; r++)
-			dict_add(lcore, spw_regime_name((enum spw_regime)r), pipe.regime_tsc[r]);
-		dict_add_dict(d, name, lcore);
+			app_dict_add(lcore, spw_regime_name((enum spw_regime)r),
+				     pipe.regime_tsc[r]);
+		app_dict_add_dict(d, name, lcore);
 	}
 }
 
@@ -335,11 +275,12 @@ static void causes_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	const struct spw_rec_view *view = app_view_lock();
 
 	for (int c = 0; view && c < SPW_CAUSE_CNT; c++)
-		dict_add(d, spw_cause_name((enum spw_cause)c), view->causes.frames[c]);
+		app_dict_add(d, spw_cause_name((enum spw_cause)c), view->causes.frames[c]);
 	for (int h = 0; view && h < SPW_HOLD_CNT; h++) {
-		dict_add_as(d, "held_times", spw_hold_name((enum spw_hold)h), view->held.cnt[h]);
-		dict_add_as(d, "held_ns", spw_hold_name((enum spw_hold)h),
-			    spw_tsc_to_ns(&app->tsc, view->held.sum_tsc[h]));
+		app_dict_add_as(d, "held_times", spw_hold_name((enum spw_hold)h),
+				view->held.cnt[h]);
+		app_dict_add_as(d, "held_ns", spw_hold_name((enum spw_hold)h),
+				spw_tsc_to_ns(&app->tsc, view->held.sum_tsc[h]));
 	}
 	app_view_unlock();
 }
@@ -351,12 +292,12 @@ static void info_dict(struct app *app, const char *params SPW_UNUSED, struct rte
 	uint16_t burst;
 	const uint32_t backend = spw_pipe_backend(&app->topo.lane[0]->pipe, &burst);
 
-	dict_add_text(d, "version", SPW_VERSION);
-	dict_add_text(d, "executor", app->topo.backend[backend].name);
-	dict_add_text(d, "handler", app_handlers_names(app, names, sizeof(names)));
-	dict_add(d, "running_ms",
-		 spw_tsc_to_ns(&app->tsc, spw_tsc_now() - app->start_tsc) / 1000000);
-	dict_add(d, "tsc_hz", app->tsc.hz);
+	app_dict_add_text(d, "version", SPW_VERSION);
+	app_dict_add_text(d, "executor", app->topo.backend[backend].name);
+	app_dict_add_text(d, "handler", app_handlers_names(app, names, sizeof(names)));
+	app_dict_add(d, "running_ms",
+		     spw_tsc_to_ns(&app->tsc, spw_tsc_now() - app->start_tsc) / 1000000);
+	app_dict_add(d, "tsc_hz", app->tsc.hz);
 }
 
 /* Values up to 1, 2 and 5 times each power of ten, cumulative, as monitoring systems want them; to
@@ -377,12 +318,12 @@ static void histogram_dict(const struct spw_hist *hist, const struct spw_tsc *ts
 			for (; bucket <= spw_hist_bucket(limit); bucket++)
 				below += hist->count[bucket];
 			snprintf(name, sizeof(name), "le_%lu_ns", (unsigned long)(ten * step[i]));
-			dict_add(d, name, below);
+			app_dict_add(d, name, below);
 		}
 	}
 	spw_hist_summary(hist, 0, &sum);
-	dict_add(d, "count", sum.count);
-	dict_add(d, "sum_ns", spw_tsc_to_ns(tsc, (uint64_t)(sum.mean * (double)sum.count)));
+	app_dict_add(d, "count", sum.count);
+	app_dict_add(d, "sum_ns", spw_tsc_to_ns(tsc, (uint64_t)(sum.mean * (double)sum.count)));
 }
 
 /* The histogram of the stage named by the parameter; nothing without one. */
@@ -402,7 +343,7 @@ static void record_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	if (!app->record)
 		return;
 	app_record_request();
-	dict_add_text(d, "file", app->conf.run.record);
+	app_dict_add_text(d, "file", app->conf.run.record);
 }
 
 static const struct {
@@ -425,6 +366,12 @@ static const struct {
 	 "Slow frames by cause, and what held the loops up. Takes no parameters.", causes_dict},
 	{"/spinwire/histogram", "A stage since start, cumulative. Parameter: the stage's name.",
 	 stage_dict},
+	{"/spinwire/rules", "Flow rules of every port, and their frames. Takes no parameters.",
+	 app_rules_dict},
+	{"/spinwire/rule_add", "Adds a flow rule. Parameters: the port's number, udp=N or tcp=N.",
+	 app_rule_add_dict},
+	{"/spinwire/rule_remove", "Removes a flow rule. Parameters: as rule_add.",
+	 app_rule_remove_dict},
 	{"/spinwire/record", "Writes the file of --record now. Takes no parameters.", record_dict},
 };
 
@@ -433,13 +380,13 @@ static int telemetry_answer(const char *cmd, const char *params, struct rte_tel_
 {
 	rte_tel_data_start_dict(d);
 	pthread_mutex_lock(&lock);
-	refused = 0;
+	app_dict_refused = 0;
 	for (uint32_t i = 0; live && i < SPW_ARRAY_CNT(command); i++)
 		if (!strcmp(cmd, command[i].name))
 			command[i].fill(live, params, d);
-	if (refused)
-		spw_warn("telemetry: %u values of %s are left out: DPDK did not take them", refused,
-			 cmd);
+	if (app_dict_refused)
+		spw_warn("telemetry: %u values of %s are left out: DPDK did not take them",
+			 app_dict_refused, cmd);
 	pthread_mutex_unlock(&lock);
 	return 0;
 }

@@ -192,6 +192,50 @@ int port_eth_stop(struct spw_port *port)
 	return pe->dev->gone ? 0 : rc; /* a removed device fails every call */
 }
 
+/* ---- rules while frames come ----
+ *
+ * The port's rules are the same for all of its queues. Owners that recover take the same lock;
+ * bursts never do. A device that refuses a rule leaves the port with those that it had. */
+
+int port_eth_rule(struct spw_port *port, const char *text, bool add)
+{
+	struct port_eth *pe = port_eth_of(port);
+	struct rdma_flow_conf rules;
+	int rc;
+
+	pthread_mutex_lock(&pe->dev->lock);
+	rc = rdma_flow_parse_rule(&pe->flow, text, &rules);
+	if (!rc && add)
+		rc = rdma_steer_add(pe->dev, &pe->flow, &pe->steer, &rules);
+	else if (!rc)
+		rc = rdma_steer_remove(&pe->flow, &pe->steer, &rules);
+	pthread_mutex_unlock(&pe->dev->lock);
+	return rc;
+}
+
+/* Places of removed rules are left out. Frames go on meanwhile: counts are sampled one by one, and
+ * their sum need not be that of the port. */
+uint32_t port_eth_rules(struct spw_port *port, struct spw_port_rule *rule_out)
+{
+	struct port_eth *pe = port_eth_of(port);
+	uint32_t cnt = 0;
+
+	pthread_mutex_lock(&pe->dev->lock);
+	for (uint32_t i = 0; i < pe->flow.rule_cnt; i++) {
+		const struct rdma_rule_place *place = &pe->flow.rule[i];
+		struct spw_port_rule *rule = &rule_out[cnt];
+
+		if (!place->tag)
+			continue;
+		rdma_flow_rule_text(&pe->flow, &place->rule, rule->text, sizeof(rule->text));
+		rule->frames_known = pe->ops->tag_frames != NULL;
+		rule->frames = rule->frames_known ? pe->ops->tag_frames(pe, place->tag) : 0;
+		cnt++;
+	}
+	pthread_mutex_unlock(&pe->dev->lock);
+	return cnt;
+}
+
 /* ---- counters ---- */
 
 /* by_cqe: frames that the queues' CQEs report as missed. */

@@ -37,6 +37,8 @@ struct port_eth_ops {
 	int (*queue_stop)(struct port_eth *pe, uint16_t queue);
 	/* What the litmus counted belongs to no run. */
 	void (*stat_reset)(struct port_eth *pe, uint16_t queue);
+	/* Frames of the rule with this flow tag; NULL: completions carry no tags. Thread: any. */
+	uint64_t (*tag_frames)(struct port_eth *pe, uint32_t tag);
 };
 
 /* Stands first in the driver's own struct. */
@@ -88,6 +90,12 @@ int port_eth_steer(struct port_eth *pe);
 int port_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state);
 int port_eth_sq_ready(const struct rdma_dev *dev, struct ibv_qp *qp);
 int port_eth_sq_reset(struct ibv_qp *qp);
+
+_Static_assert(RDMA_FLOW_RULE_MAX <= SPW_PORT_RULE_MAX, "spw_port_rules has room for all");
+
+/* Purpose: spw_port_driver.rule and .rules. Thread: any. */
+int port_eth_rule(struct spw_port *port, const char *text, bool add);
+uint32_t port_eth_rules(struct spw_port *port, struct spw_port_rule *rule_out);
 
 /* Purpose: adds what the device counts to the sums of the queues. by_cqe: frames without a WQE that
  *          CQEs reported; the device's own counter is preferred, since CQEs report them only with

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_log.h"
 #include "base/spw_order.h"
 #include "port/port.h"
 #include "port/spw_port_raw.h"
@@ -239,6 +240,47 @@ void spw_port_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 uint32_t spw_port_rails(struct spw_port *port, struct spw_port_rail *rail_out)
 {
 	return port->driver->rails ? port->driver->rails(port, rail_out) : 0;
+}
+
+/* The text of an error names the port, or the rail. */
+static int port_rule_one(struct spw_port *port, const char *text, bool add)
+{
+	int rc = port->driver->rule
+			 ? port->driver->rule(port, text, add)
+			 : spw_err(ENOTSUP, "driver %s has no flow rules", port->driver->name);
+
+	return rc ? spw_err_ctx(rc, "port %s", port->name) : 0;
+}
+
+/* What the rails before a failed one did is undone, in reverse order, so that all rails take the
+ * same frames. An undo that fails leaves them different: that is logged, and /spinwire/rules shows
+ * each rail's own. The first error is what the caller gets. */
+int spw_port_rule(struct spw_port *port, const char *text, bool add)
+{
+	struct spw_port_rail rail[SPW_PORT_RAIL_MAX];
+	const uint32_t cnt = spw_port_rails(port, rail);
+	uint32_t done = 0;
+	char why[256];
+	int rc = 0;
+
+	if (!cnt)
+		return port_rule_one(port, text, add);
+	while (done < cnt && !rc) {
+		rc = port_rule_one(rail[done].port, text, add);
+		done += !rc;
+	}
+	if (!rc)
+		return 0;
+	snprintf(why, sizeof(why), "%s", spw_err_text());
+	while (done--)
+		if (port_rule_one(rail[done].port, text, !add))
+			spw_warn("undo of a rule that another rail refused: %s", spw_err_text());
+	return spw_err(-rc, "%s", why);
+}
+
+uint32_t spw_port_rules(struct spw_port *port, struct spw_port_rule *rule_out)
+{
+	return port->driver->rules ? port->driver->rules(port, rule_out) : 0;
 }
 
 /* Exact only while the queue's owner is outside of a burst. */

@@ -175,8 +175,8 @@ struct spw_port;
 
 /* One of the ports that a port is made of. Totals since start. */
 struct spw_port_rail {
-	const struct spw_port *port; /* its name and driver; lives as long as the whole */
-	struct spw_port_stat stat;   /* the rail's own */
+	struct spw_port *port;     /* its name and driver; lives as long as the whole */
+	struct spw_port_stat stat; /* the rail's own */
 	/* What the whole counted of this rail. polled = lent + late + duplicate + flushed + parked
 	 * now, over all rails. */
 	uint64_t polled;
@@ -187,6 +187,15 @@ struct spw_port_rail {
 	/* Sum of the differences of: what arrived and what the rail lent, missed or dropped; what
 	 * it lent and polled. 0 after stop. */
 	uint64_t residual;
+};
+
+#define SPW_PORT_RULE_MAX 32u
+
+/* A rule by which the device leads frames to the port. */
+struct spw_port_rule {
+	char text[96];
+	bool frames_known; /* the device reports with each frame which rule took it */
+	uint64_t frames;   /* received since the rule was made */
 };
 
 /* A driver. lib/port/port.c calls it, after the checks that all drivers share; contracts are those
@@ -215,7 +224,9 @@ struct spw_port_driver {
 	void (*stat)(struct spw_port *port, struct spw_port_stat *stat_out);
 	void (*slots)(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots_out);
 	uint32_t (*rails)(struct spw_port *port,
-			  struct spw_port_rail *rail_out); /* NULL: it has none */
+			  struct spw_port_rail *rail_out);              /* NULL: it has none */
+	int (*rule)(struct spw_port *port, const char *text, bool add); /* NULL: it has no rules */
+	uint32_t (*rules)(struct spw_port *port, struct spw_port_rule *rule_out); /* as rule */
 	int (*pair_clock)(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
 			  uint64_t *uncertainty_ns_out);
 	void (*close)(struct spw_port *port);
@@ -311,6 +322,20 @@ void spw_port_stat(struct spw_port *port, struct spw_port_stat *stat_out);
  * Order:   as spw_port_stat.
  * Thread:  any, between open and close */
 uint32_t spw_port_rails(struct spw_port *port, struct spw_port_rail *rail_out);
+
+/* Purpose: adds a flow rule, or removes one, while frames come: of each rail, where the port is
+ *          made of rails; of all or of none. A recovery makes the same rules again.
+ * Shape:   text: "udp=PORT" or "tcp=PORT", as in a specification; addresses and VLAN of that hold
+ *          for it too.
+ * Thread:  any, between start and stop
+ * Errors:  -ENOTSUP the driver has no rules, or another key; -EINVAL the text; -EEXIST, -ENOENT,
+ *          -ENOSPC; others of the device. */
+int spw_port_rule(struct spw_port *port, const char *text, bool add);
+/* Purpose: the rules that stand; of one port, so ask each rail. Frames of rules that were removed
+ *          are in none of them.
+ * Thread:  any, between open and close
+ * Returns: how many, at most SPW_PORT_RULE_MAX. */
+uint32_t spw_port_rules(struct spw_port *port, struct spw_port_rule rule_out[SPW_PORT_RULE_MAX]);
 
 /* Purpose: where the slots of a queue are.
  * Shape:   queue 0 .. port->queue_cnt - 1, set up.

@@ -116,7 +116,8 @@ static int rdma_flow_qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uin
 struct flow_request {
 	struct ibv_flow_attr attr; /* its specs follow it without a gap */
 	uint8_t spec[sizeof(struct ibv_flow_spec_eth) + sizeof(struct ibv_flow_spec_ipv6) +
-		     sizeof(struct ibv_flow_spec_tcp_udp)];
+		     sizeof(struct ibv_flow_spec_tcp_udp) +
+		     sizeof(struct ibv_flow_spec_action_tag)];
 };
 _Static_assert(offsetof(struct flow_request, spec) == sizeof(struct ibv_flow_attr),
 	       "verbs reads the specs behind the attr");
@@ -194,9 +195,18 @@ static void rdma_flow_add_l4(struct flow_request *req, const struct rdma_rule *r
 	rdma_flow_spec_add(req, &l4, sizeof(l4));
 }
 
-/* The rule in words, for a device that refuses it. */
-static void rdma_flow_rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
-				char *text, size_t bytes)
+/* The device writes it into the CQE of each frame of the rule. */
+static void rdma_flow_add_tag(struct flow_request *req, uint32_t tag)
+{
+	const struct ibv_flow_spec_action_tag spec = {
+		.type = IBV_FLOW_SPEC_ACTION_TAG, .size = sizeof(spec), .tag_id = tag};
+
+	rdma_flow_spec_add(req, &spec, sizeof(spec));
+}
+
+/* For lists of rules, and for a device that refuses one. */
+void rdma_flow_rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
+			 char *text, size_t bytes)
 {
 	static const char *const l3[] = {"IPv4", "IPv6", "all frames"}, *const l4[] = {", UDP",
 										       ", TCP", ""};
@@ -211,9 +221,11 @@ static void rdma_flow_rule_text(const struct rdma_flow_conf *conf, const struct 
 }
 
 /* Errors: with the rule in words, so that the user knows which keys to change. */
-static int rdma_flow_make(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
-			  struct rdma_dev *dev, struct ibv_qp *qp, struct ibv_flow **flow_out)
+static int rdma_flow_make(struct rdma_dev *dev, const struct rdma_flow_conf *conf, uint32_t place,
+			  struct rdma_steer *steer)
 {
+	const struct rdma_rule *rule = &conf->rule[place].rule;
+	const uint32_t kind = rdma_flow_kind_of(rule);
 	struct flow_request req = {
 		.attr = {.type = IBV_FLOW_ATTR_NORMAL,
 			 .size = sizeof(req.attr),
@@ -222,7 +234,10 @@ static int rdma_flow_make(const struct rdma_flow_conf *conf, const struct rdma_r
 				 (uint16_t)((rule->l3 == RDMA_L3_ANY) + (rule->l4 == RDMA_L4_ANY))},
 	};
 	char text[128];
+	int rc = rdma_flow_qp_make(dev, steer, kind);
 
+	if (rc)
+		return rc;
 	rdma_flow_add_eth(&req, conf, rule);
 	if (rule->l3 == RDMA_L3_IPV4)
 		rdma_flow_add_ipv4(&req, conf, &rule->group);
@@ -230,8 +245,10 @@ static int rdma_flow_make(const struct rdma_flow_conf *conf, const struct rdma_r
 		rdma_flow_add_ipv6(&req, conf);
 	if (rule->l4 != RDMA_L4_ANY)
 		rdma_flow_add_l4(&req, rule);
-	*flow_out = ibv_create_flow(qp, &req.attr);
-	if (*flow_out)
+	if (conf->tags)
+		rdma_flow_add_tag(&req, conf->rule[place].tag);
+	steer->flow[place] = ibv_create_flow(steer->qp[kind], &req.attr);
+	if (steer->flow[place])
 		return 0;
 	rdma_flow_rule_text(conf, rule, text, sizeof(text));
 	if (errno == EPERM)
@@ -239,6 +256,83 @@ static int rdma_flow_make(const struct rdma_flow_conf *conf, const struct rdma_r
 				      "cap_net_raw+ep on the program");
 	return spw_err(errno, "%s refuses the flow rule (%s): %s; name other frames, or fewer keys",
 		       dev->name, text, strerror(errno));
+}
+
+/* ---- while frames come ----
+ *
+ * Rules are made and destroyed one by one; queues, indirection tables and RSS QPs stay, and so do
+ * the rules that are not named. Places are never moved, so a rule's index in conf and steer is the
+ * same for as long as it stands. conf is what shall stand, steer what does: between a failed queue
+ * and its recovery nothing does, and rdma_steer_up makes what conf then has. */
+
+/* Conditions that all rules of a port share need no comparison. */
+static bool rdma_rule_equals(const struct rdma_rule *a, const struct rdma_rule *b)
+{
+	return a->l3 == b->l3 && a->l4 == b->l4 && a->port == b->port &&
+	       a->group.addr_be == b->group.addr_be && a->group.source_be == b->group.source_be;
+}
+
+/* Returns: the place of a rule; RDMA_FLOW_RULE_MAX: it does not stand. */
+static uint32_t rdma_rule_find(const struct rdma_flow_conf *conf, const struct rdma_rule *rule)
+{
+	for (uint32_t i = 0; i < conf->rule_cnt; i++)
+		if (conf->rule[i].tag && rdma_rule_equals(&conf->rule[i].rule, rule))
+			return i;
+	return RDMA_FLOW_RULE_MAX;
+}
+
+/* Frames of the rule go on to the next that matches, or to the kernel. */
+static void rdma_rule_drop(struct rdma_flow_conf *conf, struct rdma_steer *steer, uint32_t place)
+{
+	conf->rule[place].tag = 0;
+	if (steer->flow[place])
+		ibv_destroy_flow(steer->flow[place]);
+	steer->flow[place] = NULL;
+}
+
+/* In the first place that is free. */
+static int rdma_rule_put(struct rdma_dev *dev, struct rdma_flow_conf *conf,
+			 struct rdma_steer *steer, const struct rdma_rule *rule)
+{
+	uint32_t at = 0;
+	int rc;
+
+	if (rdma_rule_find(conf, rule) < RDMA_FLOW_RULE_MAX)
+		return spw_err(EEXIST, "the port has this rule already");
+	while (at < conf->rule_cnt && conf->rule[at].tag)
+		at++;
+	if (at == RDMA_FLOW_RULE_MAX)
+		return spw_err(ENOSPC, "the port has %u rules, no more: remove one first", at);
+	conf->rule[at] = (struct rdma_rule_place){.rule = *rule, .tag = rdma_flow_tag_next(conf)};
+	conf->rule_cnt = SPW_MAX(conf->rule_cnt, at + 1);
+	rc = steer->table ? rdma_flow_make(dev, conf, at, steer) : 0;
+	if (rc)
+		conf->rule[at].tag = 0;
+	return rc;
+}
+
+int rdma_steer_add(struct rdma_dev *dev, struct rdma_flow_conf *conf, struct rdma_steer *steer,
+		   const struct rdma_flow_conf *rules)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < rules->rule_cnt && !rc; i++) {
+		rc = rdma_rule_put(dev, conf, steer, &rules->rule[i].rule);
+		while (rc && i--)
+			rdma_rule_drop(conf, steer, rdma_rule_find(conf, &rules->rule[i].rule));
+	}
+	return rc;
+}
+
+int rdma_steer_remove(struct rdma_flow_conf *conf, struct rdma_steer *steer,
+		      const struct rdma_flow_conf *rules)
+{
+	for (uint32_t i = 0; i < rules->rule_cnt; i++)
+		if (rdma_rule_find(conf, &rules->rule[i].rule) == RDMA_FLOW_RULE_MAX)
+			return spw_err(ENOENT, "the port has no such rule");
+	for (uint32_t i = 0; i < rules->rule_cnt; i++)
+		rdma_rule_drop(conf, steer, rdma_rule_find(conf, &rules->rule[i].rule));
+	return 0;
 }
 
 /* ---- all of it ---- */
@@ -253,14 +347,9 @@ int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struc
 		return 0;
 	rc = rdma_flow_table_make(dev, wq, cnt, &steer->table);
 	rc = rc ? rc : rdma_flow_table_make(dev, wq, 1, &steer->table_one);
-	for (uint32_t i = 0; i < conf->rule_cnt && !rc; i++) {
-		uint32_t kind = rdma_flow_kind_of(&conf->rule[i]);
-
-		rc = rdma_flow_qp_make(dev, steer, kind);
-		rc = rc ? rc
-			: rdma_flow_make(conf, &conf->rule[i], dev, steer->qp[kind],
-					 &steer->flow[i]);
-	}
+	for (uint32_t i = 0; i < conf->rule_cnt && !rc; i++)
+		if (conf->rule[i].tag)
+			rc = rdma_flow_make(dev, conf, i, steer);
 	if (rc)
 		rdma_steer_down(steer);
 	return rc;

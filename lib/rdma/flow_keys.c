@@ -121,6 +121,22 @@ static int rdma_flow_parse_group(const char *text, struct rdma_flow_conf *conf)
 	return 0;
 }
 
+/* Tags ascend, so that one comes again only after all others: it names one rule for as long as a
+ * ring can hold frames of it. */
+uint32_t rdma_flow_tag_next(struct rdma_flow_conf *conf)
+{
+	bool taken = true;
+
+	while (taken) {
+		conf->tag_last = (conf->tag_last + 1) & 0xffffffu;
+		taken = conf->tag_last % RDMA_FLOW_TAGS == 0;
+		for (uint32_t i = 0; i < conf->rule_cnt && !taken; i++)
+			taken = conf->rule[i].tag &&
+				(conf->rule[i].tag - conf->tag_last) % RDMA_FLOW_TAGS == 0;
+	}
+	return conf->tag_last;
+}
+
 /* The limit is that of the key list: each port is up to two rules, or one of each group. */
 static int rdma_flow_rule_add(struct rdma_flow_conf *conf, const struct rdma_rule *rule)
 {
@@ -130,7 +146,9 @@ static int rdma_flow_rule_add(struct rdma_flow_conf *conf, const struct rdma_rul
 					 RDMA_FLOW_RULE_MAX)
 			       : spw_err(EINVAL,
 					 "more than %u ports in udp= and tcp=", RDMA_FLOW_PORT_MAX);
-	conf->rule[conf->rule_cnt++] = *rule;
+	conf->rule[conf->rule_cnt] =
+		(struct rdma_rule_place){.rule = *rule, .tag = rdma_flow_tag_next(conf)};
+	conf->rule_cnt++;
 	return 0;
 }
 
@@ -249,4 +267,26 @@ int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *con
 		return rc;
 	conf->by_default = !spw_port_spec_find(spec, "flow") && !named && !conf->rule_cnt;
 	return conf->rule_cnt ? 0 : rdma_flow_rules_without_ports(conf);
+}
+
+/* Groups are joined when the port opens, and addresses and VLAN are conditions of all its rules. */
+int rdma_flow_parse_rule(const struct rdma_flow_conf *conf, const char *text,
+			 struct rdma_flow_conf *rules_out)
+{
+	const bool udp = !strncmp(text, "udp=", 4), tcp = !strncmp(text, "tcp=", 4);
+	uint16_t port = 0;
+	int rc;
+
+	*rules_out = *conf;
+	rules_out->rule_cnt = 0;
+	if (!udp && !tcp)
+		return spw_err(
+			ENOTSUP,
+			"'%s' is no rule that can be changed now: udp=PORT or tcp=PORT; other "
+			"keys are those that the port was opened with",
+			text);
+	if (tcp && conf->group_cnt)
+		return spw_err(EINVAL, "tcp=: the port has group=, which means UDP");
+	rc = rdma_flow_parse_number(udp ? "udp" : "tcp", text + 4, 1, 65535, &port);
+	return rc ? rc : rdma_flow_rules_of_l4(rules_out, udp ? RDMA_L4_UDP : RDMA_L4_TCP, port);
 }

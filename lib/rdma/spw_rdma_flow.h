@@ -39,6 +39,16 @@ struct rdma_rule {
 	struct rdma_group group;
 };
 
+/* Rules that stand differ in their tags mod this, and none is 0 mod it: who counts frames needs as
+ * many places. */
+#define RDMA_FLOW_TAGS 64u
+
+/* A place for a rule. Another rule in it gets another tag, so their frames differ in the ring. */
+struct rdma_rule_place {
+	struct rdma_rule rule;
+	uint32_t tag; /* flow tag, 24 bits; 0: removed while frames came, or never used */
+};
+
 /* The keys, parsed: conditions that all hold, and the rules as alternatives. */
 struct rdma_flow_conf {
 	bool has_mac, has_vlan, has_ipv4, has_ipv6;
@@ -47,15 +57,29 @@ struct rdma_flow_conf {
 	uint8_t ipv4[4], ipv6[16]; /* in network byte order */
 	struct rdma_group group[RDMA_FLOW_GROUP_MAX];
 	uint32_t group_cnt;
-	struct rdma_rule rule[RDMA_FLOW_RULE_MAX];
-	uint32_t rule_cnt;
-	bool by_default; /* all frames because there was no key */
+	struct rdma_rule_place rule[RDMA_FLOW_RULE_MAX];
+	uint32_t rule_cnt; /* places ever used */
+	uint32_t tag_last; /* flow tag that was given last */
+	bool by_default;   /* all frames because there was no key */
+	bool tags;         /* the driver's: it reads flow tags, so the device reports them */
 };
 
 /* Purpose: parses mac=, vlan=, ipv4=, ipv6=, group=, udp=, tcp= (the last three may be repeated)
  * and flow=all. All keys that are given must match; several groups or ports are alternatives.
  * Without keys: all frames. Thread: any. Errors: -EINVAL with the key. */
 int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *conf_out);
+
+/* Purpose: the rules that one more udp=PORT or tcp=PORT means beside the other keys of conf.
+ * Shape:   text: "udp=9". rules_out: no other fields are filled in.
+ * Thread:  any
+ * Errors:  -EINVAL with the text; -ENOTSUP another key: it is part of every rule of the port. */
+int rdma_flow_parse_rule(const struct rdma_flow_conf *conf, const char *text,
+			 struct rdma_flow_conf *rules_out);
+/* Purpose: the next flow tag, for a rule beside those that stand. Thread: as the conf's owner. */
+uint32_t rdma_flow_tag_next(struct rdma_flow_conf *conf);
+/* Purpose: a rule in words. Thread: any. */
+void rdma_flow_rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
+			 char *text, size_t bytes);
 
 /* One RSS QP per kind of packet that a rule names; the last kind, without IP, goes to queue 0. */
 #define RDMA_KIND_CNT 7u
@@ -81,6 +105,14 @@ int rdma_raw_denied(const char *what);
  * Errors: -EPERM: CAP_NET_RAW is missing; errno of the device with the rule that it refused. */
 int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struct ibv_wq *const *wq,
 		  uint32_t cnt, struct rdma_steer *steer);
+/* Purpose: adds rules of rdma_flow_parse_rule while frames come, or removes them: all or none.
+ *          While the rules are down, the next rdma_steer_up does it.
+ * Thread:  any, under rdma_dev.lock
+ * Errors:  -EEXIST, -ENOSPC, -ENOENT with a text; those of rdma_steer_up. */
+int rdma_steer_add(struct rdma_dev *dev, struct rdma_flow_conf *conf, struct rdma_steer *steer,
+		   const struct rdma_flow_conf *rules);
+int rdma_steer_remove(struct rdma_flow_conf *conf, struct rdma_steer *steer,
+		      const struct rdma_flow_conf *rules);
 /* Purpose: destroys the rules and RSS. Idempotent; a zeroed struct is fine.
  * Thread: as rdma_steer_up. */
 void rdma_steer_down(struct rdma_steer *steer);

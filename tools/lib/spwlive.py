@@ -19,7 +19,8 @@ class Sample:
         got = spwtel.snapshot(client)
         if not got:
             raise ConnectionResetError("spinwire is stopping")
-        self.info, self.ports, self.ledger, self.lcores, self.latency, self.causes, self.objects = got
+        (self.info, self.ports, self.ledger, self.lcores, self.latency, self.causes, self.objects,
+         self.rules) = got
 
 
 class Feed:
@@ -42,7 +43,7 @@ class Feed:
         self.client.socket.close()
 
     def rate(self, group, *keys):
-        """Growth a second of a counter, group "ports", "ledger", "lcores", "causes" or "objects"."""
+        """Growth a second of a counter, group "ports", "ledger", "lcores", "causes", "objects" or "rules"."""
         old, new = getattr(self.before, group), getattr(self.now, group)
         for key in keys:
             old, new = old.get(key, 0) if isinstance(old, dict) else 0, new.get(key, 0)
@@ -86,6 +87,17 @@ def _ports(feed):
                f"{short(8 * feed.rate('ports', name, 'rx_bytes')):>9} "
                f"{short(feed.rate('ports', name, 'tx_frames')):>8} "
                f"{short(8 * feed.rate('ports', name, 'tx_bytes')):>9}  {', '.join(errors) or 'none'}")
+
+
+def _rules(feed):
+    if not feed.now.rules:
+        return
+    yield f"{'RULE':45} {'frames/s':>8} {'frames':>8}  handler"
+    for name, rule in feed.now.rules.items():
+        rate, total = ((short(feed.rate("rules", name, "frames")), short(rule["frames"])) if "frames" in rule
+                       else ("-", "-"))
+        yield f"{name:45.45} {rate:>8} {total:>8}  {rule['handler']}"
+    yield ""
 
 
 def _largest_cause(feed, stream, kind):
@@ -156,4 +168,5 @@ def _lcores(feed):
 
 def lines(feed):
     """Everything, without the head."""
-    return [*_ports(feed), "", *_streams(feed), *_ledger(feed), *_slow(feed), "", *_stages(feed), "", *_lcores(feed)]
+    return [*_ports(feed), "", *_rules(feed), *_streams(feed),
+            *_ledger(feed), *_slow(feed), "", *_stages(feed), "", *_lcores(feed)]

@@ -157,6 +157,14 @@ def _streams(answer):
             for name, row in _rows(answer, (), ("name",)).items()}
 
 
+def _rules(answer):
+    """Flow rules by port (or rail) and words; without "frames" where they are not counted."""
+    if not isinstance(answer, dict):
+        raise ValueError(f"{answer!r:.40} where a dictionary is due")
+    rows = [counters(row, ("port",), ("name", "handler", "rule")) for row in answer.values()]
+    return {f"{row['name']}: {row['rule']}": row for row in rows}
+
+
 class Snapshot(typing.NamedTuple):
     """All answers of one spinwire at one time."""
     info: dict
@@ -166,6 +174,7 @@ class Snapshot(typing.NamedTuple):
     latency: dict
     causes: dict
     objects: dict
+    rules: dict
 
 
 def snapshot(client):
@@ -181,7 +190,7 @@ def snapshot(client):
     return Snapshot(info, _rows(got["ports"], PORT_COUNTERS), counters(got["ledger"], LEDGER_COUNTERS),
                     _rows(got["lcores"], ("queue", "frames", "turn_max_ns", *REGIMES), ("port",)),
                     _rows(got["latency"] or {}, ("count",)), counters(got["causes"] or {}),
-                    _streams(got["objects"] or {}))
+                    _streams(got["objects"] or {}), _rules(got["rules"] or {}))
 
 
 def handlers(answer):

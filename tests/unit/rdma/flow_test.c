@@ -36,18 +36,18 @@ static void test_rules(void **state)
 		assert_false(conf.by_default);
 		assert_int_equal(conf.rule_cnt, 4);
 		for (uint32_t r = 0; r < conf.rule_cnt; r++) {
-			assert_int_equal(conf.rule[r].l3, RDMA_L3_IPV4);
-			assert_int_equal(conf.rule[r].l4, RDMA_L4_UDP);
-			assert_int_equal(conf.rule[r].port, r < 2 ? 9 : 11);
-			assert_int_equal(conf.rule[r].group.addr_be,
+			assert_int_equal(conf.rule[r].rule.l3, RDMA_L3_IPV4);
+			assert_int_equal(conf.rule[r].rule.l4, RDMA_L4_UDP);
+			assert_int_equal(conf.rule[r].rule.port, r < 2 ? 9 : 11);
+			assert_int_equal(conf.rule[r].rule.group.addr_be,
 					 inet_addr(r % 2 ? "232.1.2.4" : "239.1.2.3"));
-			assert_int_equal(conf.rule[r].group.source_be,
+			assert_int_equal(conf.rule[r].rule.group.source_be,
 					 r % 2 ? inet_addr("10.0.0.7") : 0);
 		}
 	}
 	assert_int_equal(parse("group=224.0.1.0", &conf), 0);
 	assert_int_equal(conf.rule_cnt, 1);
-	assert_int_equal(conf.rule[0].port, 0);
+	assert_int_equal(conf.rule[0].rule.port, 0);
 	assert_int_equal(parse("group=10.0.0.7@232.1.2.3,group=10.0.0.8@232.1.2.3", &conf), 0);
 	assert_int_equal(conf.rule_cnt, 2);
 }
@@ -88,6 +88,33 @@ static void test_refused(void **state)
 	}
 }
 
+/* What one more key means while the port runs: the conditions stay. */
+static void test_rule(void **state)
+{
+	struct rdma_flow_conf conf, rules;
+
+	(void)state;
+	assert_int_equal(parse("udp=9", &conf), 0);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "tcp=80", &rules), 0);
+	assert_int_equal(rules.rule_cnt, 2);
+	assert_int_equal(rules.rule[1].rule.l3, RDMA_L3_IPV6);
+	assert_int_equal(rules.rule[1].rule.port, 80);
+	assert_int_equal(parse("ipv4=10.0.0.1", &conf), 0);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "udp=9", &rules), 0);
+	assert_int_equal(rules.rule_cnt, 1);
+	assert_int_equal(parse("group=239.1.2.3,group=239.1.2.4", &conf), 0);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "udp=9", &rules), 0);
+	assert_int_equal(rules.rule_cnt, 2);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "tcp=9", &rules), -EINVAL);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "udp=0", &rules), -EINVAL);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "udp=-1", &rules), -EINVAL);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "udp=65536", &rules), -EINVAL);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "udp=", &rules), -EINVAL);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "udp=9,udp=8", &rules), -EINVAL);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "mac=02:00:00:00:00:01", &rules), -ENOTSUP);
+	assert_int_equal(rdma_flow_parse_rule(&conf, "", &rules), -ENOTSUP);
+}
+
 /* cnt groups, and ports of each. */
 static int parse_many(uint32_t group_cnt, uint32_t port_cnt, struct rdma_flow_conf *conf)
 {
@@ -119,6 +146,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_rule),
 		cmocka_unit_test(test_limits),
 	};
 

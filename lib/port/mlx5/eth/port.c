@@ -91,14 +91,31 @@ static void mlx5_eth_stat_reset(struct port_eth *pe, uint16_t queue)
 	struct mlx5_eth_queue *q = &mlx5_eth_of(&pe->base)->queue[queue].q;
 
 	memset(&q->stat, 0, sizeof(q->stat));
+	memset(q->tag, 0, sizeof(q->tag));
 	q->rx_nic_drops = 0;
 	q->sent.cnt = 0;
+}
+
+_Static_assert(MLX5_ETH_TAGS == RDMA_FLOW_TAGS, "rules that stand share no place of q->tag");
+
+/* Each queue counts its own frames, since RSS spreads a rule's over all of them. The sum is of
+ * moments that differ, and never more than what came: a count only grows while its rule stands.
+ * Who asks holds the device's lock, so no other rule can take the tag's place meanwhile. */
+static uint64_t mlx5_eth_tag_frames(struct port_eth *pe, uint32_t tag)
+{
+	const struct mlx5_eth_port *ep = mlx5_eth_of(&pe->base);
+	uint64_t frames = 0;
+
+	for (uint16_t i = 0; i < pe->base.queue_cnt; i++)
+		frames += mlx5_eth_queue_tag_frames(&ep->queue[i].q, tag);
+	return frames;
 }
 
 static const struct port_eth_ops mlx5_eth_ops = {
 	.queue_start = mlx5_eth_queue_start,
 	.queue_stop = mlx5_eth_queue_stop,
 	.stat_reset = mlx5_eth_stat_reset,
+	.tag_frames = mlx5_eth_tag_frames,
 };
 
 /* ---- open ---- */
@@ -138,6 +155,7 @@ static int mlx5_eth_check_spec(const struct spw_port_spec *spec, struct mlx5_eth
 	ep->split = (uint32_t)split;
 	rc = rc ? rc : mlx5_eth_check_inline(spec);
 	rc = rc ? rc : rdma_flow_parse(spec, &ep->eth.flow);
+	ep->eth.flow.tags = true;
 	if (!rc && !spec->device[0])
 		rc = spw_err(EINVAL,
 			     "no device: use mlx5:mlx5_0,mode=eth (ibv_devices lists them)");
@@ -341,6 +359,8 @@ const struct spw_port_driver mlx5_eth_driver = {
 	.sent_keep = mlx5_eth_sent_keep,
 	.start = port_eth_start,
 	.stop = port_eth_stop,
+	.rule = port_eth_rule,
+	.rules = port_eth_rules,
 	.stat = mlx5_eth_stat,
 	.slots = mlx5_eth_slots,
 	.pair_clock = port_eth_pair_clock,

@@ -23,6 +23,18 @@
 
 /* ---- one queue ---- */
 
+/* Rules that can be counted at a time; a power of 2. Rules that stand differ in their tags mod it.
+ */
+#define MLX5_ETH_TAGS 64u
+
+/* Frames of one flow tag: the rule's (rdma/spw_rdma_flow.h), 0 without. Written by the owner: the
+ * first frame of a newer tag begins it anew, so what the ring still holds of a removed rule counts
+ * for no other. */
+struct mlx5_eth_tag {
+	uint64_t frames;
+	uint32_t tag;
+};
+
 /* The compression session in progress (drawn in eth/rx.c). The current array of mini-CQEs is copied
  * out of the ring, so that its entries can be returned to the NIC frame by frame. */
 struct mlx5_eth_session {
@@ -30,6 +42,7 @@ struct mlx5_eth_session {
 	uint32_t left; /* mini-CQEs not decoded yet; 0: no session */
 	uint32_t idx;  /* the next one in mini[] */
 	uint64_t csum; /* SPW_DESC_L3_OK | SPW_DESC_L4_OK of the title, for the whole session */
+	spw_be32 tag;  /* flow tag of the title, likewise: a frame of another rule ends a session */
 };
 
 /* What only the creator of the objects can do. Called from events, never from a burst. The int
@@ -66,6 +79,7 @@ struct mlx5_eth_queue {
 	uint32_t refill_min;   /* holes from which on a refill is worth its cost */
 	uint32_t room_bytes;   /* the longest frame a slot can take */
 	uint32_t lent_cnt;
+	spw_be32 rx_tag;    /* flow tag of the last frame */
 	uint32_t seg_off;   /* of the first data segment in a receive WQE */
 	uint64_t desc_tail; /* region, port: the last word of every descriptor */
 	struct mlx5_eth_session session;
@@ -91,7 +105,8 @@ struct mlx5_eth_queue {
 
 	struct mlx5_err rx_err, tx_err;
 	/* written by the owner, sampled by others */
-	uint64_t rx_nic_drops; /* frames that found no WQE, as counted in CQEs */
+	uint64_t rx_nic_drops;                  /* frames that found no WQE, as counted in CQEs */
+	struct mlx5_eth_tag tag[MLX5_ETH_TAGS]; /* by flow tag mod MLX5_ETH_TAGS */
 	struct port_queue_stat stat;
 	uint64_t syndrome[MLX5_SYNDROME_CNT];
 	struct mlx5_eth_ops ops;
@@ -177,6 +192,16 @@ void mlx5_eth_tx_recycle(struct mlx5_eth_queue *q);
 /* Purpose: where the queue's slots are.
  * Thread:  owner, or setup after stop */
 void mlx5_eth_queue_slots(const struct mlx5_eth_queue *q, struct spw_port_slots *slots_out);
+
+/* Purpose: frames received of a flow tag, 1 .. 2^24 - 1, of a rule that stands.
+ * Order:   acquires; partner: the release in mlx5_eth_rx_tag_begin.
+ * Thread:  any */
+SPW_INLINE uint64_t mlx5_eth_queue_tag_frames(const struct mlx5_eth_queue *q, uint32_t tag)
+{
+	const struct mlx5_eth_tag *cell = &q->tag[tag & (MLX5_ETH_TAGS - 1)];
+
+	return spw_thr_load_acq(&cell->tag) == tag ? spw_thr_load_rlx(&cell->frames) : 0;
+}
 
 /* Purpose: the burst functions of the queue's variant, as struct spw_port_queue wants them.
  * Thread:  setup */

@@ -71,8 +71,62 @@ struct rx_run {
 	struct spw_desc *desc; /* next to fill */
 	uint32_t rq_ci, stride_pos;
 	uint32_t want;
-	uint64_t bytes, nic_drops;
+	spw_be32 tag;                    /* of the last frame */
+	const struct spw_desc *tag_desc; /* the first frame with it that is not counted yet */
+	uint64_t bytes;
 };
+
+/* ---- flow tags ----
+ *
+ * CQE.sop_drop_qpn: rx_drop_counter in the upper byte, the flow tag below. Frames mostly follow one
+ * of the same rule and the NIC mostly dropped none between them, so that one comparison with the
+ * last tag finds nothing to count; the frames are counted per run of one tag. */
+
+SPW_INLINE spw_be32 mlx5_eth_rx_word(const uint8_t *cqe)
+{
+	spw_be32 word;
+
+	memcpy(&word, cqe + MLX5_CQE_DROPS, sizeof(word));
+	return word;
+}
+
+/* The place was another tag's: an older one's, since the rule of that is gone.
+ * Order: who reads the new tag does not read the old one's frames. */
+static SPW_COLD void mlx5_eth_rx_tag_begin(struct mlx5_eth_tag *cell, uint32_t tag)
+{
+	spw_thr_store_rlx(&cell->frames, 0);
+	spw_thr_store_rel(&cell->tag, tag);
+}
+
+SPW_INLINE void mlx5_eth_rx_tag_count(struct mlx5_eth_queue *q, spw_be32 tag_be, uint64_t frames)
+{
+	const uint32_t tag = spw_be32_to_cpu(tag_be);
+	struct mlx5_eth_tag *cell = &q->tag[tag & (MLX5_ETH_TAGS - 1)];
+
+	if (spw_unlikely(cell->tag != tag))
+		mlx5_eth_rx_tag_begin(cell, tag);
+	spw_thr_count(&cell->frames, frames);
+}
+
+/* Counts what the NIC dropped, and the run of frames that ends. Returns: the tag of the next. */
+static SPW_COLD spw_be32 mlx5_eth_rx_tag_end(struct mlx5_eth_queue *q, spw_be32 last, spw_be32 word,
+					     uint64_t frames)
+{
+	const uint32_t value = spw_be32_to_cpu(word);
+
+	spw_thr_count(&q->rx_nic_drops, value >> 24);
+	mlx5_eth_rx_tag_count(q, last, frames);
+	return spw_cpu_to_be32(value & 0xffffffu);
+}
+
+/* The word of the next frame's CQE, or the tag of its session. */
+SPW_INLINE void mlx5_eth_rx_tag(struct mlx5_eth_queue *q, struct rx_run *r, spw_be32 word)
+{
+	if (spw_likely(word == r->tag))
+		return;
+	r->tag = mlx5_eth_rx_tag_end(q, r->tag, word, (uint64_t)(r->desc - r->tag_desc));
+	r->tag_desc = r->desc;
+}
 
 /* CQE.hds_ip_ext (byte 28): l4_ok, l3_ok, l2_ok in bits 2..0. */
 SPW_INLINE uint64_t mlx5_eth_rx_csum(const uint8_t *cqe)
@@ -192,15 +246,20 @@ SPW_INLINE uint32_t mlx5_eth_rx_plain(struct mlx5_eth_queue *q, struct rx_run *r
 	for (i = 0; i < n; i++, cqe += MLX5_CQE_BYTES) {
 		uint64_t stamp = flags & MLX5_F_STAMP ? spw_prm_cqe64_get_timestamp(cqe) : 0;
 
+		mlx5_eth_rx_tag(q, r, mlx5_eth_rx_word(cqe));
 		if (!mlx5_eth_rx_emit(q, r, spw_prm_cqe64_get_byte_cnt(cqe),
 				      spw_prm_cqe64_get_rx_hash_result(cqe), mlx5_eth_rx_csum(cqe),
-				      stamp, flags))
+				      stamp, flags)) {
+			/* It is not consumed: the next burst reads it again. */
+			spw_thr_count(&q->rx_nic_drops, 0 - (uint64_t)cqe[MLX5_CQE_DROPS]);
 			break;
-		r->nic_drops += cqe[MLX5_CQE_DROPS];
+		}
 	}
-	if (flags & MLX5_F_ENHANCED && i)
+	if (flags & MLX5_F_ENHANCED && i) {
 		/* The last plain CQE is the title of the blocks that follow. */
 		q->session.csum = mlx5_eth_rx_csum(cqe - MLX5_CQE_BYTES);
+		q->session.tag = r->tag;
+	}
 	q->cq_ci += i;
 	return i;
 }
@@ -240,6 +299,7 @@ SPW_INLINE bool mlx5_eth_session_open(struct mlx5_eth_queue *q, const struct rx_
 	if (!(flags & MLX5_F_ENHANCED)) {
 		mlx5_eth_rx_keep(q, r, q->cq_ci, flags);
 		q->session.csum = mlx5_eth_rx_csum(cqe);
+		q->session.tag = spw_cpu_to_be32((uint32_t)spw_prm_cqe64_get_qpn(cqe));
 		spw_thr_count(&q->rx_nic_drops, cqe[MLX5_CQE_DROPS]);
 	}
 	mlx5_eth_session_load(q, r, flags & MLX5_F_ENHANCED ? q->cq_ci : q->cq_ci + 1, flags);
@@ -267,6 +327,7 @@ SPW_INLINE uint32_t mlx5_eth_rx_minis(struct mlx5_eth_queue *q, struct rx_run *r
 	uint32_t n = SPW_MIN(cnt, session->left), i;
 	uint32_t idx = session->idx;
 
+	mlx5_eth_rx_tag(q, r, session->tag);
 	if (flags & MLX5_F_RAW)
 		mlx5_eth_raw_begin(q, r->want);
 	for (i = 0; i < n; i++) {
@@ -416,18 +477,19 @@ SPW_INLINE uint16_t mlx5_eth_rx_idle(struct mlx5_eth_queue *q, const unsigned fl
 }
 
 /* Refills, rings, counts: once per burst that lent a frame or consumed a CQE. */
-SPW_INLINE uint16_t mlx5_eth_rx_finish(struct mlx5_eth_queue *q, const struct rx_run *r,
-				       uint32_t lent, const unsigned flags)
+SPW_INLINE uint16_t mlx5_eth_rx_finish(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t lent,
+				       const unsigned flags)
 {
 	q->rq_ci = r->rq_ci;
 	q->stride_pos = r->stride_pos;
+	q->rx_tag = r->tag;
+	mlx5_eth_rx_tag_count(q, r->tag, (uint64_t)(r->desc - r->tag_desc));
 	if (mlx5_eth_rx_holes(q) >= q->refill_min) {
 		mlx5_eth_rx_refill(q, flags);
 		if (spw_unlikely(mlx5_eth_rx_holes(q) >= q->refill_min))
 			mlx5_eth_count_err(q, SPW_PORT_ERR_no_slot, 1);
 	}
-	spw_thr_count(&q->rx_nic_drops, r->nic_drops); /* read from CQEs: stored before M2 */
-	mlx5_eth_rx_ring(q);
+	mlx5_eth_rx_ring(q); /* what CQEs said of drops is stored */
 	q->lent_cnt += lent;
 	spw_thr_count(&q->stat.rx_frames, lent);
 	spw_thr_count(&q->stat.rx_bytes, r->bytes);
@@ -437,8 +499,12 @@ SPW_INLINE uint16_t mlx5_eth_rx_finish(struct mlx5_eth_queue *q, const struct rx
 SPW_INLINE uint16_t mlx5_eth_rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uint16_t cnt,
 				     const unsigned flags)
 {
-	struct rx_run r = {
-		.desc = desc, .rq_ci = q->rq_ci, .stride_pos = q->stride_pos, .want = cnt};
+	struct rx_run r = {.desc = desc,
+			   .tag_desc = desc,
+			   .rq_ci = q->rq_ci,
+			   .stride_pos = q->stride_pos,
+			   .want = cnt,
+			   .tag = q->rx_tag};
 	uint32_t left = cnt, ci = q->cq_ci;
 
 	if (flags & MLX5_F_RAW)

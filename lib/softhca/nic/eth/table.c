@@ -64,7 +64,10 @@ struct flow_tables {
 };
 _Static_assert(FLOW_LEVEL_CNT <= 64, "`used` has a bit for each level");
 
-/* ---- search ---- */
+/* ---- search ----
+ *
+ * Per frame: one layout of its headers, then for each level in use a look into each group. Groups
+ * are few, since applications use few masks; entries may be many. */
 
 /* Folds both halves of the product, so that each bit of the word reaches the low bits, which choose
  * the bucket. Strangers choose the frames, but only rules are in the chains. */
@@ -199,7 +202,10 @@ void flow_sniff(const struct hca_dev *dev, struct flow_hit *hit_out)
 		flow_list_add(hit_out, dev->nic->flows->sniffers);
 }
 
-/* ---- entries ---- */
+/* ---- entries ----
+ *
+ * Made and freed by commands, under the device lock that the NIC thread holds for a round. A group
+ * that is empty is freed at once, so that the search meets groups with entries only. */
 
 static struct flow_fte **flow_bucket_of(const struct flow_group *g, const uint64_t *val)
 {

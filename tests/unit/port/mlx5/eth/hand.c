@@ -241,7 +241,7 @@ static void cqe_body(struct hand *h, uint8_t *cqe, uint8_t csum)
 {
 	memset(cqe, 0x5a, 62); /* fields that nobody asked for are not zero */
 	spw_prm_cqe64_set_hds_ip_ext(cqe, 1u | csum << 1);
-	spw_prm_cqe64_set_sop_drop_qpn(cqe, (uint32_t)h->drops << 24 | HAND_QPN);
+	spw_prm_cqe64_set_sop_drop_qpn(cqe, (uint32_t)h->drops << 24 | h->tag);
 	h->drops = 0;
 }
 

@@ -47,6 +47,7 @@ struct hand {
 	uint32_t stride_pos;
 	uint32_t tx_pi;
 	uint8_t drops;      /* goes into the next CQE */
+	uint32_t tag;       /* flow tag of all CQEs from now on */
 	uint8_t title_csum; /* enhanced layout: of the last plain CQE */
 	uint64_t clock;
 	/* what the reset calls did */

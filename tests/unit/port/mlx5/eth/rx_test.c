@@ -194,6 +194,50 @@ static void test_nic_drop_count(void **state)
 	model_close(m);
 }
 
+/* cnt frames of a flow tag, as the variant has them, that stay in the ring. */
+static void tag_frames(struct model *m, uint32_t tag, uint32_t cnt)
+{
+	m->h.tag = tag;
+	model_plain(m, 1); /* enhanced: the title of what follows */
+	if (m->h.conf.flags & MLX5_F_COMPRESSED)
+		model_session(m, cnt - 1);
+	else
+		model_plain(m, cnt - 1);
+}
+
+/* Frames count for their rule, whatever bursts they come in. Tag 65 has the place of tag 1, of
+ * which the ring still holds frames when 65's rule is made. */
+static void test_flow_tags(void **state)
+{
+	struct model *m = *state;
+
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++)
+		for (uint16_t burst = 1; burst <= 64; burst += 9) {
+			struct hand_conf c = model_conf(variants[v].flags, 0, 0);
+			struct mlx5_eth_queue *q;
+
+			model_open(m, &c);
+			q = m->h.q;
+			tag_frames(m, 1, 3);
+			tag_frames(m, 2, 4);
+			tag_frames(m, 1, 5);
+			tag_frames(m, 0, 2);
+			while (model_burst(m, burst))
+				;
+			assert_int_equal(mlx5_eth_queue_tag_frames(q, 1), 8);
+			assert_int_equal(mlx5_eth_queue_tag_frames(q, 2), 4);
+			tag_frames(m, 1, 6);
+			assert_int_equal(mlx5_eth_queue_tag_frames(q, 65), 0);
+			tag_frames(m, 65, 3);
+			while (model_burst(m, burst))
+				;
+			assert_int_equal(mlx5_eth_queue_tag_frames(q, 65), 3);
+			assert_int_equal(mlx5_eth_queue_tag_frames(q, 1), 0);
+			assert_int_equal(mlx5_eth_queue_tag_frames(q, 2), 4);
+			model_close(m);
+		}
+}
+
 /* The pool runs dry, the ring empties, and both fill again by themselves when slots come back. */
 static void test_starved_and_back(void **state)
 {
@@ -384,6 +428,7 @@ int main(void)
 		cmocka_unit_test(test_lengths_are_bounded),
 		cmocka_unit_test(test_more_cqes_than_wqes),
 		cmocka_unit_test(test_nic_drop_count),
+		cmocka_unit_test(test_flow_tags),
 		cmocka_unit_test(test_starved_and_back),
 		cmocka_unit_test(test_refill_threshold),
 		cmocka_unit_test(test_fillers_and_long_frames),
