@@ -52,9 +52,13 @@ def test_while_frames_come():
         check(lost["sent"] > 0 and lost["echoed"] == 0, out)
         equal(change(run, "add", f"0,{SINK}"), "", "add again")
         equal(rules(run)["mlx5_0", "IPv4, UDP port 5357"], 0, "a new rule begins at 0")
+        again, out = source(folder, card)
+        check(again["echoed"] == again["sent"] > 0, out)
         run.end()
         summary = run.finish()
-    balanced(summary, gen["sent"])
+    balanced(summary, gen["sent"] + again["sent"])
+    equal({row["rule"]: row["frames"] for row in summary["ports"][0]["rules"] if row["frames"]},
+          {"IPv4, UDP port 5357": again["sent"]}, "rules of the summary")
 
 
 def test_every_half():
