@@ -40,6 +40,7 @@ GOOD = {
                        "index_syns": "port", "top_syns_443": 100, "top_syns_80": 43, "left_out_syns": 2}},
     "objects": {"0": {"name": "adc", "kind": "host", "pid": 7, "objects_complete": 12, "cause_all": 12,
                       "slow_missing": 5}},
+    "rules": {"0": {"port": 0, "name": "mlx5_0", "handler": "echo", "rule": "IPv4, UDP port 9", "frames": 10}},
     "causes": {"poll_gap": 2, "held_times_lost": 1, "held_ns_lost": 5000},
     "histogram": {"le_100_ns": 0, "le_200_ns": 4, "le_500_ns": 10, "count": 10, "sum_ns": 3000},
 }
