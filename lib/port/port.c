@@ -278,7 +278,7 @@ int spw_port_rule(struct spw_port *port, const char *text, bool add)
 	return spw_err(-rc, "%s", why);
 }
 
-uint32_t spw_port_rules(struct spw_port *port, struct spw_port_rule *rule_out)
+uint32_t spw_port_rules(struct spw_port *port, struct spw_port_rule rule_out[SPW_PORT_RULE_MAX])
 {
 	return port->driver->rules ? port->driver->rules(port, rule_out) : 0;
 }
