@@ -150,7 +150,9 @@ def _summary(summary):
         assert ledger["received"] == ledger["executed"] + rx_drops, f"received: {ledger}"
         ends = ledger["echoed"] + tx_drops + ledger["consumed"] + sum(ledger["bad"].values())
         assert ledger["executed"] == ends, f"executed: {ledger}"
-    assert executor["frames"] == ledger["executed"], "the executor's own count"
+    # With objects, what moves nothing is executed without the executor.
+    idle = ledger["executed"] - executor["frames"]
+    assert idle == 0 or (idle > 0 and summary.get("objects")), "the executor's own count"
     pool = summary["pool"]
     assert pool["slots"] - pool["free"] == pool["leaked"], f"pool: {pool}"
     for row in summary["latency"]:

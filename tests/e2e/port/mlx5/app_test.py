@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """spinwire on the mlx5 port, fed by programs with ways of their own to make frames."""
+import argparse
 import os
 import signal
 import time
@@ -86,7 +87,8 @@ def test_testpmd():
     cores = sorted(os.sched_getaffinity(0))
     with spinwire(cable, "--handler", "echo", queues=2 if len(cores) >= 4 else 1) as run:
         run.wait_ready()
-        pmd = testpmd.Testpmd(cable.fabric, "pmd", "spwt1", 0, 1, (cores[0], cores[-1]))
+        pmd = testpmd.Testpmd(cable.fabric, "pmd", "spwt1", argparse.Namespace(stock=False, comp=0), 1,
+                              (cores[0], cores[-1]))
         try:
             pmd.ready(deadline)
             pmd.ask("set promisc 0 on", "testpmd>", deadline)
