@@ -62,12 +62,11 @@ def test_no_silent_loop():
 
 
 def test_flow_hint():
-    """Without dv_flow_en=0 the PMD's start fails on the software ConnectX: the error names the key."""
+    """Without dv_flow_en=0 the PMD starts on the software ConnectX: its rules are matchers of the root table."""
     near = under("--netdev", INTERFACES[0])
     with Run(["--port", "ethdev:5c00:01:00.0", "--executor", "inline", "--seconds", "1"], no_pci=False,
              under=near) as run:
-        run.finish(status=2)
-        one_line(run, "ethdev:5c00:01:00.0,dv_flow_en=0")
+        run.finish(status=0)
 
 
 def test_interface_in_use():
