@@ -106,6 +106,12 @@ struct hang_rule {
 	const char *what, *sure, *todo;
 };
 
+/* Purpose: whether two ranks are different ones of the same job. Thread: any; pure. */
+SPW_INLINE bool hang_ranks_share(const struct hang_graph *g, uint32_t a, uint32_t b)
+{
+	return a != b && g->rank[a].group == g->rank[b].group;
+}
+
 /* rules.c: the rules in the order in which they are asked, and their number. */
 extern const struct hang_rule hang_rule[];
 extern const uint32_t hang_rule_cnt;

@@ -132,7 +132,7 @@ enum hang_tri hang_test_throttled_slow(const struct hang_sink *sink)
 		const struct hang_sink other = {
 			.g = g, .rank = i, .evidence = evidence, .room = sizeof(evidence)};
 
-		if (i != sink->rank && g->rank[i].group == g->rank[sink->rank].group)
+		if (hang_ranks_share(g, i, sink->rank))
 			slow = hang_not(hang_test_throttled(&other));
 	}
 	return slow;
@@ -245,8 +245,8 @@ enum hang_tri hang_test_starved_slow(const struct hang_sink *sink)
 	if (!group_is_whole(g, sink->rank))
 		return HANG_UNKNOWN;
 	for (uint32_t i = 0; i < g->rank_cnt; i++)
-		if (i != sink->rank && g->rank[i].group == g->rank[sink->rank].group &&
-		    hang_proxy_share(g, i, &others) && others.wait >= 20)
+		if (hang_ranks_share(g, i, sink->rank) && hang_proxy_share(g, i, &others) &&
+		    others.wait >= 20)
 			return HANG_NO;
 	return HANG_YES;
 }

@@ -123,7 +123,7 @@ static bool late_at(const struct hang_graph *g, uint32_t rank, uint32_t snap)
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		struct late_open other;
 
-		if (i == rank || g->rank[i].group != g->rank[rank].group)
+		if (!hang_ranks_share(g, i, rank))
 			continue;
 		other = late_open(g, i, snap);
 		if (!g->rank[i].paged || !other.read || !other.cnt || other.net)
@@ -216,7 +216,7 @@ enum hang_tri hang_test_clock(const struct hang_sink *sink)
 		return HANG_NO;
 	for (uint32_t i = 0; i < g->rank_cnt; i++)
 		for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT; s++)
-			if (i != sink->rank && g->rank[i].group == g->rank[sink->rank].group)
+			if (hang_ranks_share(g, i, sink->rank))
 				low = hang_and(low, clock_is_low(sink, i, s));
 	if (low == HANG_YES)
 		snprintf(sink->evidence, sink->room,
@@ -245,7 +245,7 @@ enum hang_tri hang_test_starved_late(const struct hang_sink *sink)
 	if (own.wait <= WAIT_LONG)
 		return HANG_NO;
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
-		if (i == sink->rank || g->rank[i].group != g->rank[sink->rank].group)
+		if (!hang_ranks_share(g, i, sink->rank))
 			continue;
 		if (!hang_proxy_share(g, i, &other))
 			return HANG_UNKNOWN;

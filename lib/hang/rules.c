@@ -9,7 +9,9 @@
 
 /* ---- the table ---- */
 
-#define RUNS "/proc of each process (same user, or root)"
+#define MORE_QUOTA "a larger cpu.max (--cpus of a container), or a cpuset in its place"
+#define MORE_CPU   "taskset -p, chrt -p: move what runs on that CPU, or the rank"
+#define RUNS       "/proc of each process (same user, or root)"
 
 const struct hang_rule hang_rule[] = {
 	/* A process that cannot run: nothing that its page says counts any more, and all who wait
@@ -25,7 +27,7 @@ const struct hang_rule hang_rule[] = {
 	/* A proxy thread that does not call: from what keeps it off its core to NCCL itself. */
 	{"throttled", HANG_SINK_SELF | HANG_SINK_ABSENT, 0, SPW_HANG_LAYER_quota,
 	 "its control group (cpu.stat)", hang_test_throttled, "its CPU quota is used up", "it is",
-	 "a larger cpu.max (--cpus of a container), or a cpuset in its place"},
+	 MORE_QUOTA},
 	{"kernel", HANG_SINK_SELF, 0, SPW_HANG_LAYER_kernel, "NCCL's proxy thread in /proc",
 	 hang_test_kernel_proxy, "NCCL's proxy thread waits in the kernel",
 	 "cat /proc/PID/task/TID/stack", "dmesg: a device or a file system that does not answer"},
@@ -37,8 +39,7 @@ const struct hang_rule hang_rule[] = {
 	 "eu-stack -p PID, of the proxy thread", "another NCCL version"},
 	{"starved", HANG_SINK_SELF, 0, SPW_HANG_LAYER_scheduler,
 	 "run and wait times of NCCL's proxy thread", hang_test_starved,
-	 "NCCL's proxy thread gets no CPU", "it is",
-	 "taskset -p, chrt -p: move what runs on that CPU, or the rank"},
+	 "NCCL's proxy thread gets no CPU", "it is", MORE_CPU},
 	/* Nothing is under way on a rank for which others wait. First what the ranks called, then
 	 * what may stand before the call, from the outside in: another rank of the host, NCCL's
 	 * pool of operations, the GPU; and only then the program. */
@@ -84,22 +85,19 @@ const struct hang_rule hang_rule[] = {
 	 "ethtool: speed and errors of that port; on a DGX Spark pull the power cord"},
 	{"throttled-slow", HANG_SINK_STARVED, 0, SPW_HANG_LAYER_quota,
 	 "its control group (cpu.stat)", hang_test_throttled_slow, "its CPU quota is used up",
-	 "it is", "a larger cpu.max (--cpus of a container), or a cpuset in its place"},
+	 "it is", MORE_QUOTA},
 	{"throttled", HANG_SINK_LATE, 0, SPW_HANG_LAYER_quota, "its control group (cpu.stat)",
-	 hang_test_throttled_late, "its CPU quota is used up", "it is",
-	 "a larger cpu.max (--cpus of a container), or a cpuset in its place"},
+	 hang_test_throttled_late, "its CPU quota is used up", "it is", MORE_QUOTA},
 	{"slow-clock", HANG_SINK_LATE, 0, SPW_HANG_LAYER_gpu,
 	 "the clocks of all ranks' GPUs (NVML)", hang_test_clock, "its GPU's clock is low",
 	 "nvidia-smi -q -d CLOCK,PERFORMANCE",
 	 "cooling, power; nvidia-smi -rgc; on a DGX Spark pull the power cord"},
 	{"starved-slow", HANG_SINK_LATE, 0, SPW_HANG_LAYER_scheduler,
 	 "run and wait times of each rank's proxy thread", hang_test_starved_late,
-	 "NCCL's proxy thread waits for its CPU", "it is",
-	 "taskset -p, chrt -p: move what runs on that CPU, or the rank"},
+	 "NCCL's proxy thread waits for its CPU", "it is", MORE_CPU},
 	{"starved-slow", HANG_SINK_STARVED, 0, SPW_HANG_LAYER_scheduler,
 	 "run and wait times of NCCL's proxy thread", hang_test_starved_slow,
-	 "NCCL's proxy thread gets little CPU", "it is",
-	 "taskset -p, chrt -p: move what runs on that CPU, or the rank"},
+	 "NCCL's proxy thread gets little CPU", "it is", MORE_CPU},
 	{"start", HANG_SINK_START, 0, SPW_HANG_LAYER_bootstrap, "the address that it dials",
 	 hang_test_start, "a connection is not made", "ping, and ip route get, of that address",
 	 "NCCL_SOCKET_IFNAME: the interface that both hosts reach; a firewall"},
