@@ -77,11 +77,6 @@ void ucma_forked(void)
 	memset(queue, 0, sizeof(queue));
 }
 
-uint64_t cm_now_ms(void)
-{
-	return spw_monotonic_ms();
-}
-
 /* ---- messages that leave ---- */
 
 /* Queued for the NIC thread: this thread may not have the device lock. */
@@ -99,11 +94,19 @@ static void out_put(struct hca_dev *dev, const struct nic_mad *to, const struct 
 	spw_thr_store_rlx(&dev->cm_work, 1u);
 }
 
-void cm_id_send(struct cm_id *id, const struct cm_msg *msg)
+/* Where the messages of a connection go. */
+static struct nic_mad id_address(const struct cm_id *id)
 {
 	struct nic_mad to = {.sgid_index = id->sgid_index, .tclass = id->tos};
 
 	memcpy(to.dgid, id->dgid, 16);
+	return to;
+}
+
+void cm_id_send(struct cm_id *id, const struct cm_msg *msg)
+{
+	const struct nic_mad to = id_address(id);
+
 	out_put(id->dev, &to, msg);
 }
 
@@ -188,7 +191,7 @@ void cm_id_drop(struct cm_id *id)
 
 	id->file = NULL;
 	if (id->has_cm && id->dev) {
-		cm_fsm_close(&id->fsm, cm_now_ms(), &step);
+		cm_fsm_close(&id->fsm, spw_monotonic_ms(), &step);
 		cm_id_step(id, &step, NULL);
 	}
 	if (id->fsm.state != CM_TIMEWAIT)
@@ -209,16 +212,18 @@ int cm_id_find(struct ucma_file *file, uint32_t handle, struct cm_id **id_out)
 
 /* ---- events of a connection ---- */
 
-/* Private data comes whole, with zeros behind what the peer sent: no message has its length. */
-static void event_conn(struct rdma_ucm_conn_param *p, const struct cm_msg *m)
+/* Private data comes whole, with zeros behind what the peer sent: no message has its length. What
+ * the peer can serve is what this side may ask for, and the other way round. */
+void cm_event_conn(struct rdma_ucm_conn_param *p, const struct cm_msg *m, uint32_t skip)
 {
-	p->private_data_len = (uint8_t)cm_mad_priv_bytes(m->attr);
-	memcpy(p->private_data, m->priv, p->private_data_len);
-	if (m->attr != CM_REP)
+	p->private_data_len = (uint8_t)(cm_mad_priv_bytes(m->attr) - skip);
+	memcpy(p->private_data, m->priv + skip, p->private_data_len);
+	if (m->attr == CM_REJ)
 		return;
 	p->responder_resources = (uint8_t)m->initiator_depth;
 	p->initiator_depth = (uint8_t)m->responder_resources;
 	p->flow_control = (uint8_t)m->flow_control;
+	p->retry_count = (uint8_t)m->retry_cnt; /* 0 in a REP, which has none */
 	p->rnr_retry_count = (uint8_t)m->rnr_retry;
 	p->srq = (uint8_t)m->srq;
 	p->qp_num = m->qpn;
@@ -261,7 +266,7 @@ void cm_id_step(struct cm_id *id, const struct cm_step *step, const struct cm_ms
 	if (!e)
 		return;
 	if (m && (m->attr == CM_REP || m->attr == CM_REJ))
-		event_conn(&e->resp.param.conn, m);
+		cm_event_conn(&e->resp.param.conn, m, 0);
 	else if (m && m->attr == CM_SIDR_REP)
 		event_ud(&e->resp.param.ud, id, m);
 	(void)ucma_event_put(e);
@@ -290,7 +295,7 @@ uint32_t cm_round(struct hca_dev *dev)
 	spw_thr_store_rlx(&dev->cm_work, 0u);
 	for (struct cm_id *id = cm_all.list; id; id = id->next)
 		if (id->dev == dev && id->state == CM_ID_ADDR_QUERY)
-			cm_addr_retry(id, cm_now_ms());
+			cm_addr_retry(id, spw_monotonic_ms());
 	n = out_drain(dev);
 	pthread_mutex_unlock(&lock);
 	return n;
@@ -323,7 +328,7 @@ static void tick_id(struct cm_id *id, uint64_t now_ms)
 
 void cm_tick(struct hca_dev *dev)
 {
-	const uint64_t now_ms = cm_now_ms();
+	const uint64_t now_ms = spw_monotonic_ms();
 	const bool gone = hca_is_gone(dev);
 	struct cm_id *id, *next;
 
@@ -362,15 +367,14 @@ void cm_leave(struct hca_dev *dev)
 		return;
 	(void)out_drain(dev);
 	for (struct cm_id *id = cm_all.list; id; id = id->next) {
-		struct nic_mad to = {.sgid_index = id->sgid_index, .tclass = id->tos};
+		const struct nic_mad to = id_address(id);
 		uint8_t mad[CM_MAD_BYTES];
 
 		if (id->dev != dev || !id->has_cm)
 			continue;
-		cm_fsm_close(&id->fsm, cm_now_ms(), &step);
+		cm_fsm_close(&id->fsm, spw_monotonic_ms(), &step);
 		if (!step.sends)
 			continue;
-		memcpy(to.dgid, id->dgid, 16);
 		cm_mad_build(&step.msg, mad);
 		(void)nic_mad_send(dev, &to, mad);
 	}

@@ -29,6 +29,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/spw_monotonic.h"
 #include "prm/spw_prm.h"
 #include "softhca/cm/cm_impl.h"
 #include "softhca/hca_real.h"
@@ -357,7 +358,7 @@ int cm_addr_resolve(struct cm_id *id, const union cm_addr *src, const union cm_a
 		addr_from_gid(&id->dst, id->dev->gid[id->sgid_index]);
 	cm_addr_gid(&id->dst, id->dgid);
 	addr_from_gid(&id->src, id->dev->gid[id->sgid_index]);
-	id->resolve_due_ms = cm_now_ms() + timeout_ms;
+	id->resolve_due_ms = spw_monotonic_ms() + timeout_ms;
 	spw_thr_store_rlx(&id->dev->cm_work, 1u);
 	return 0;
 }

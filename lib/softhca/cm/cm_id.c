@@ -27,6 +27,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/spw_monotonic.h"
 #include "softhca/cm/cm_impl.h"
 #include "softhca/kernel/cmd.h"
 #include "softhca/kernel/ctl.h"
@@ -167,7 +168,7 @@ static int connect_rc(struct cm_id *id, const struct rdma_ucm_conn_param *p, str
 	cm_addr_gid(&id->src, m->sgid);
 	memcpy(m->dgid, id->dgid, 16);
 	id->fsm.ack_timeout = id_packet_life(id) + 1;
-	rc = cm_fsm_connect(&id->fsm, m, cm_now_ms(), &step);
+	rc = cm_fsm_connect(&id->fsm, m, spw_monotonic_ms(), &step);
 	if (rc)
 		return rc;
 	id->has_cm = true;
@@ -195,7 +196,7 @@ int cm_id_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p)
 	id->qpn = p->qp_num;
 	if (!ud)
 		return connect_rc(id, p, &m);
-	rc = cm_fsm_sidr_ask(&id->fsm, &m, cm_now_ms(), &step);
+	rc = cm_fsm_sidr_ask(&id->fsm, &m, spw_monotonic_ms(), &step);
 	if (rc)
 		return rc;
 	id->has_cm = true;
@@ -221,7 +222,7 @@ static int accept_rc(struct cm_id *id, const struct rdma_ucm_conn_param *p, stru
 	m.qpn = p->qp_num;
 	m.psn = id->psn;
 	hca_node_guid(id->dev, m.guid);
-	return cm_fsm_accept(&id->fsm, &m, cm_now_ms(), step);
+	return cm_fsm_accept(&id->fsm, &m, spw_monotonic_ms(), step);
 }
 
 /* Yes, with the QP that serves it, or no. */
@@ -256,7 +257,7 @@ int cm_id_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p)
 				 p ? p->private_data_len : 0, &step);
 	}
 	if (rc) {
-		if (!cm_fsm_reject(&id->fsm, CM_REJ_CONSUMER, NULL, cm_now_ms(), &step))
+		if (!cm_fsm_reject(&id->fsm, CM_REJ_CONSUMER, NULL, spw_monotonic_ms(), &step))
 			cm_id_step(id, &step, NULL);
 		return rc;
 	}
@@ -281,7 +282,7 @@ int cm_id_reject(struct cm_id *id, const struct rdma_ucm_reject *r)
 	} else {
 		rc = id_private(&m, CM_REJ, r->private_data, r->private_data_len, 0);
 		if (!rc)
-			rc = cm_fsm_reject(&id->fsm, reason, m.priv, cm_now_ms(), &step);
+			rc = cm_fsm_reject(&id->fsm, reason, m.priv, spw_monotonic_ms(), &step);
 	}
 	if (!rc)
 		cm_id_step(id, &step, NULL);
@@ -295,7 +296,7 @@ int cm_id_disconnect(struct cm_id *id)
 
 	if (!id->has_cm)
 		return -EINVAL;
-	if (!cm_fsm_disconnect(&id->fsm, cm_now_ms(), &step))
+	if (!cm_fsm_disconnect(&id->fsm, spw_monotonic_ms(), &step))
 		cm_id_step(id, &step, NULL);
 	return 0;
 }

@@ -111,7 +111,6 @@ extern struct cm_all cm_all;
 void cm_enter(sigset_t *old_out);
 void cm_exit(const sigset_t *old);
 
-uint64_t cm_now_ms(void);
 /* Returns: NULL: no memory, or CM_ID_LOG2 of them. */
 struct cm_id *cm_id_new(struct ucma_file *file, uint64_t uid, uint32_t ps, uint8_t qp_type);
 /* Its connection ends with a last message; the memory goes when TIMEWAIT is over. */
@@ -121,6 +120,10 @@ int cm_id_find(struct ucma_file *file, uint32_t handle, struct cm_id **id_out);
 /* Sends what a step yields; event and msg (or NULL) go to the identifier's file. */
 void cm_id_step(struct cm_id *id, const struct cm_step *step, const struct cm_msg *msg);
 void cm_id_send(struct cm_id *id, const struct cm_msg *msg);
+
+/* What a REQ, REP or REJ says, for an event; skip: bytes of its private data that are not the
+ * program's. */
+void cm_event_conn(struct rdma_ucm_conn_param *p, const struct cm_msg *m, uint32_t skip);
 
 /* An answer to a message that has no connection here. */
 void cm_answer(struct hca_dev *dev, uint8_t sgid_index, const uint8_t dgid[16],

@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spw_monotonic.h"
 #include "softhca/cm/cm_impl.h"
 
 #define QPN_PORT(q)  ((q) >> 16)
@@ -83,7 +84,6 @@ static struct ucma_event *rx_request_event(struct cm_id *listener, struct cm_id 
 	struct ucma_event *e = ucma_event_new(listener, CM_EV_CONNECT_REQUEST, 0);
 	const uint8_t *priv = m->priv + CM_ADDR_HDR_BYTES;
 	const uint32_t bytes = cm_mad_priv_bytes(m->attr) - CM_ADDR_HDR_BYTES;
-	struct rdma_ucm_conn_param *p;
 
 	if (!e)
 		return NULL;
@@ -94,16 +94,7 @@ static struct ucma_event *rx_request_event(struct cm_id *listener, struct cm_id 
 		memcpy(e->resp.param.ud.private_data, priv, bytes);
 		return e;
 	}
-	p = &e->resp.param.conn;
-	p->private_data_len = (uint8_t)bytes;
-	memcpy(p->private_data, priv, bytes);
-	p->responder_resources = (uint8_t)m->initiator_depth;
-	p->initiator_depth = (uint8_t)m->responder_resources;
-	p->flow_control = (uint8_t)m->flow_control;
-	p->retry_count = (uint8_t)m->retry_cnt;
-	p->rnr_retry_count = (uint8_t)m->rnr_retry;
-	p->srq = (uint8_t)m->srq;
-	p->qp_num = m->qpn;
+	cm_event_conn(&e->resp.param.conn, m, CM_ADDR_HDR_BYTES);
 	return e;
 }
 
@@ -228,7 +219,7 @@ static struct cm_id *rx_find(const struct cm_arrival *a)
 
 void cm_rx_message(const struct cm_arrival *a)
 {
-	const uint64_t now_ms = cm_now_ms();
+	const uint64_t now_ms = spw_monotonic_ms();
 	struct cm_step step;
 	struct cm_id *id;
 

@@ -53,13 +53,19 @@ int uv_attr_bytes(const struct uv_ioctl *io, uint16_t id, void *out, size_t min,
 	return hca_umem_read(out, uv_attr_src(a), a->len);
 }
 
+/* Where the caller has the attribute of which `a` is the copy. */
+static uint64_t attr_user_addr(const struct uv_ioctl *io, const struct ib_uverbs_attr *a)
+{
+	return io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a);
+}
+
 /* rdma-core looks at this flag to learn whether the kernel wrote the attribute. */
 static int attr_mark_written(const struct uv_ioctl *io, const struct ib_uverbs_attr *a)
 {
 	uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
-	uint64_t at = io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a);
 
-	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, flags), &flags, sizeof(flags));
+	return hca_umem_write(attr_user_addr(io, a) + offsetof(struct ib_uverbs_attr, flags),
+			      &flags, sizeof(flags));
 }
 
 /* A caller need not ask for all that can be answered, so absence is no error. */
@@ -80,9 +86,9 @@ int uv_attr_put(const struct uv_ioctl *io, uint16_t id, const void *src, size_t 
 int uv_attr_put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle)
 {
 	const struct ib_uverbs_attr *a = uv_ioctl_attr(io, id);
-	uint64_t at = a ? io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a) : 0;
 
 	if (!a)
 		return -EINVAL;
-	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, data), &handle, sizeof(handle));
+	return hca_umem_write(attr_user_addr(io, a) + offsetof(struct ib_uverbs_attr, data),
+			      &handle, sizeof(handle));
 }

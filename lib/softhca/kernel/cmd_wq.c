@@ -238,6 +238,12 @@ int cmd_ex_destroy_wq(struct uv_call *c)
 
 /* ---- indirection tables ---- */
 
+void hca_rwq_refs(struct hca_wq **queues, uint32_t log2_cnt, uint32_t d)
+{
+	for (uint32_t i = 0; i < 1u << log2_cnt; i++)
+		queues[i]->o.use_cnt += d;
+}
+
 int hca_rwq_tbl_make(struct hca_ctx *ctx, struct hca_wq **queues, uint32_t log2_cnt,
 		     struct hca_rwq_tbl **tbl_out)
 {
@@ -247,8 +253,7 @@ int hca_rwq_tbl_make(struct hca_ctx *ctx, struct hca_wq **queues, uint32_t log2_
 		return -ENOMEM;
 	t->log2_cnt = log2_cnt;
 	t->wq = queues;
-	for (uint32_t i = 0; i < 1u << log2_cnt; i++)
-		queues[i]->o.use_cnt++;
+	hca_rwq_refs(queues, log2_cnt, 1);
 	*tbl_out = t;
 	return 0;
 }
@@ -294,8 +299,7 @@ int cmd_ex_create_rwq_tbl(struct uv_call *c)
 /* No QP uses the table any more: each counts as a user of it (use_cnt). */
 void hca_rwq_tbl_free(struct hca_rwq_tbl *t)
 {
-	for (uint32_t i = 0; i < 1u << t->log2_cnt; i++)
-		t->wq[i]->o.use_cnt--;
+	hca_rwq_refs(t->wq, t->log2_cnt, -1u);
 	free(t->wq);
 	hca_obj_free(&t->o);
 }

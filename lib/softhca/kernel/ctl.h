@@ -95,6 +95,8 @@ int hca_cq_attach(struct hca_cq *cq, struct hca_uar *uar);
 int hca_wq_attach(struct hca_wq *wq);
 int hca_srq_attach(struct hca_srq *srq);
 int hca_qp_attach(struct hca_qp *qp, struct hca_uar *uar);
+/* Purpose: counts a table as a user of its queues; d is 1, or -1 as an unsigned number. Locked. */
+void hca_rwq_refs(struct hca_wq **queues, uint32_t log2_cnt, uint32_t d);
 /* Purpose: an indirection table over queues, cnt of them, a power of 2. Owner of `queues`: the
  *          table, from malloc; the caller again after a failure. Locked. */
 int hca_rwq_tbl_make(struct hca_ctx *ctx, struct hca_wq **queues, uint32_t log2_cnt,

@@ -6,7 +6,6 @@
  *   attribute IN  --> copied, at least as long as the command's structure --> opcodes[] --> fn
  *   attribute OUT <-- status, syndrome, answer                            <---------------- 0
  *
- *
  *   method         object             opcodes                  the number in the mailbox
  *   DEVX_OTHER     none               queries of the device    -
  *   OBJ_CREATE     a new handle       CREATE_*, ALLOC_*        answered
@@ -24,9 +23,8 @@
  * with `devx` set, so that no verbs command finds its handle. It keeps what lies under it by
  * hca_obj_hold: umems, domains, counters. Everything the NIC does, it does to both alike.
  *
- * A command that the firmware refuses is EREMOTEIO, with status and syndrome in the mailbox; what
- * the kernel refuses has its errno, and no mailbox. Source: Linux drivers/infiniband/hw/mlx5/devx.c
- * (methods, lists of opcodes, errno values), rdma-core v44 mlx5_devx_* (EREMOTEIO).
+ * Source: Linux drivers/infiniband/hw/mlx5/devx.c (methods, lists of opcodes, errno values),
+ * rdma-core v44 mlx5_devx_* (EREMOTEIO).
  */
 #include "softhca/kernel/devx/devx.h"
 

@@ -138,10 +138,8 @@ int devx_modify_rqt(struct devx_cmd *c)
 	rc = rqt_read(c, &queues, &log2_cnt);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < 1u << log2_cnt; i++)
-		queues[i]->o.use_cnt++;
-	for (uint32_t i = 0; i < 1u << t->log2_cnt; i++)
-		t->wq[i]->o.use_cnt--;
+	hca_rwq_refs(queues, log2_cnt, 1);
+	hca_rwq_refs(t->wq, t->log2_cnt, -1u);
 	free(t->wq);
 	t->wq = queues;
 	t->log2_cnt = log2_cnt;
