@@ -20,6 +20,7 @@
 #include "softhca/kernel/attr.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/flow/fte.h"
+#include "softhca/nic/nic.h"
 
 #define CRITERIA_COMPARED 7u /* outer, misc, inner */
 #define TAG_CNT           (1u << 24)
@@ -237,7 +238,8 @@ int do_rule_create(struct uv_ioctl *io)
 
 	if (!hca_capable(CAP_NET_RAW))
 		return -EPERM;
-	rc = uv_attr_handle(io, MLX5_IB_ATTR_CREATE_FLOW_MATCHER, &handle);
+	rc = -nic_fault_of(io->ctx->dev, "create_flow"); /* as the verbs command */
+	rc = rc ? rc : uv_attr_handle(io, MLX5_IB_ATTR_CREATE_FLOW_MATCHER, &handle);
 	if (rc)
 		return rc;
 	want.matcher = hca_obj_find(io->ctx, HCA_MATCHER, handle);
