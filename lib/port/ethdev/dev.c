@@ -271,8 +271,8 @@ static void ethdev_hint_flows(const struct spw_port_spec *spec, const struct rte
 	if (strcmp(info->driver_name, "mlx5_pci") || spw_port_spec_find(spec, "dv_flow_en"))
 		return;
 	snprintf(ep->start_hint, sizeof(ep->start_hint),
-		 "a device without flow tables of its own, as the software ConnectX is, needs "
-		 "dv_flow_en=0: ethdev:%.32s,dv_flow_en=0",
+		 "a device without flow tables of its own needs dv_flow_en=0: "
+		 "ethdev:%.32s,dv_flow_en=0",
 		 spec->device);
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""testpmd.py [--stock] [--comp 0|1] [--mprq] [--queues N] [--frames N] [--size BYTES]: dpdk-testpmd of the
+"""testpmd.py [--stock [--as CARD]] [--comp 0|1] [--mprq] [--queues N] [--frames N] [--size BYTES]: dpdk-testpmd of the
 distribution with its own net_mlx5 PMD on both ends of a cable, one sending, one receiving, in a network namespace of
 their own. The receiver must count as many good frames as asked for, and no error; the NIC's own counters must agree.
---stock: without device arguments, on a card with DEVX; every frame that was sent must be counted, and every queue must
+--stock: without device arguments; every frame that was sent must be counted, and every queue must
 have some."""
 import argparse
 import atexit
@@ -137,6 +137,7 @@ def drive(fabric, opt, deadline):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--stock', action='store_true')
+    parser.add_argument('--as', dest='card')
     parser.add_argument('--comp', type=int, default=0)
     parser.add_argument('--mprq', action='store_true')
     parser.add_argument('--queues', type=int, default=1)
@@ -145,7 +146,7 @@ def main():
     opt = parser.parse_args()
     peers.need('dpdk-testpmd', 'unshare', 'ip')
     enter_namespace()
-    drive(peers.Fabric([], ['--as', 'cx7-devx'] if opt.stock else []), opt, time.monotonic() + 100)
+    drive(peers.Fabric([], ['--as', opt.card] if opt.card else []), opt, time.monotonic() + 100)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
 MACS = [f"02:53:57:aa:00:0{i}" for i in range(1, 5)]
 INTERFACES = [f"spwp{i}" for i in range(4)]
 CABLE = f"shm:{spwlab.prefix('pmd')}"
-PMD = "dv_flow_en=0"  # flow rules by verbs, as the software ConnectX has them
+PMD = "dv_flow_en=0"  # flow rules by verbs
 
 
 def under(*options):
@@ -31,11 +31,10 @@ def under(*options):
     return [TOOL, "--cable", CABLE, *options]
 
 
-def test_echo():
+def echo(port):
     """Frames of spinwire's own mlx5 driver, received and echoed through the PMD."""
     near = under("--netdev", INTERFACES[0])
-    with Run(["--port", f"ethdev:5c00:01:00.0,{PMD}", "--handler", "echo"], no_pci=False,
-             under=near) as run, spwlab.scratch() as folder:
+    with Run(["--port", port, "--handler", "echo"], no_pci=False, under=near) as run, spwlab.scratch() as folder:
         run.wait_ready()
         gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "1s", "--rate", "1kpps"], folder,
                             under=[TOOL, "--cable", CABLE])
@@ -44,6 +43,15 @@ def test_echo():
     check(gen["echoed"] == gen["sent"] > 0, out)
     balanced(summary, gen["sent"])
     equal(summary["ports"][0]["physical_port"]["inside_nic"], False, "inside_nic")
+
+
+def test_echo():
+    echo(f"ethdev:5c00:01:00.0,{PMD}")
+
+
+def test_no_arguments():
+    """The PMD's own choice: flow rules of matchers."""
+    echo("ethdev:5c00:01:00.0")
 
 
 def test_no_silent_loop():
@@ -62,11 +70,12 @@ def test_no_silent_loop():
 
 
 def test_flow_hint():
-    """Without dv_flow_en=0 the PMD starts on the software ConnectX: its rules are matchers of the root table."""
-    near = under("--netdev", INTERFACES[0])
+    """Where the PMD cannot make its flow rules its start fails: the error names the key that helps."""
+    near = under("--netdev", INTERFACES[0], "--fault", "fail=create_flow:EOPNOTSUPP")
     with Run(["--port", "ethdev:5c00:01:00.0", "--executor", "inline", "--seconds", "1"], no_pci=False,
              under=near) as run:
-        run.finish(status=0)
+        run.finish(status=2)
+        one_line(run, "ethdev:5c00:01:00.0,dv_flow_en=0")
 
 
 def test_interface_in_use():
