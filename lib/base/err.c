@@ -18,10 +18,6 @@
 
 static _Thread_local char err_text[SPW_ERR_TEXT_BYTES];
 
-#ifdef SPW_TSAN
-uint32_t spw_tsan_word;
-#endif
-
 /* Returns -code, so that a failing function can end with "return spw_err(...)". The text may be an
  * argument, so the new one is made beside it. */
 int spw_err(int code, const char *fmt, ...)
