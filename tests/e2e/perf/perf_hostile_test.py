@@ -33,7 +33,7 @@ def begin(host, secret=b""):
     client = dial(host, secret)
     client.say({"hello": "0"})
     check(isinstance(client.hear()["hello"], str), "the server's hello")
-    client.say({"facts": {"cores": 1, "memory_max": 1}})
+    client.say({"facts": {"cores": 1, "busy_percent": 0, "memory_max": 1}})
     check("facts" in client.hear(), "facts")
     return client
 

@@ -267,7 +267,7 @@ CASES = [
     (DOCTOR, "diff empty empty", "empty: is empty"),
     (DOCTOR, "replay nosuch", "nosuch: cannot read: No such file or directory", 2),
     (PERF, "serve --secret nosuch", "secret=nosuch: No such file or directory"),
-    (RUN, "--config nosuch.yaml", "nosuch.yaml: No such file or directory"),
+    (RUN, "--config nosuch.yaml", "tools/run chooses spinwire's port itself"),
     (RUN, "--explain 1:2 --out folder", "--explain: folder has no report of a run", 2),
     (RUN, "--out empty", "--out empty: it is there, and no folder", 2),
     (PROFILE, "--out empty", "--out empty: it is there, and no folder"),
