@@ -34,7 +34,6 @@ static int afpacket_setup(int fd, const char *iface, unsigned index, struct cabl
 {
 	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_ifindex = (int)index};
 	struct packet_mreq promisc = {.mr_ifindex = (int)index, .mr_type = PACKET_MR_PROMISC};
-	static const uint8_t none[6];
 	struct ifreq ifr = {0};
 	const int one = 1, bytes = 8 << 20;
 
@@ -42,10 +41,8 @@ static int afpacket_setup(int fd, const char *iface, unsigned index, struct cabl
 	strncpy(ifr.ifr_name, iface, sizeof(ifr.ifr_name) - 1);
 	if (ioctl(fd, SIOCGIFHWADDR, &ifr))
 		return -errno;
-	if (memcmp(id->mac, none, 6) == 0)
-		memcpy(id->mac, ifr.ifr_hwaddr.sa_data, 6);
-	if (memcmp(id->ip, none, 4) == 0)
-		memcpy(id->ip, (const uint8_t[4]){10, 53, 2, id->mac[5]}, 4);
+	cable_id_mac(id, (const uint8_t *)ifr.ifr_hwaddr.sa_data);
+	cable_id_ip(id, (const uint8_t[4]){10, 53, 2, id->mac[5]});
 	id->port = id->mac[5];
 	/* The kernel takes VLAN tags off; as auxiliary data they can be put back (sock.c). */
 	setsockopt(fd, SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one));

@@ -26,6 +26,8 @@
 #ifndef SPW_SOFTHCA_CABLE_H
 #define SPW_SOFTHCA_CABLE_H
 
+#include <string.h>
+
 #include "base/spw_types.h"
 
 #define CABLE_FRAME_MAX 16384u /* longest frame of any cable */
@@ -54,6 +56,25 @@ struct cable_id { /* filled in by open where the caller left 0 */
 	 * function share its addresses, which are made from the low 16 bits. */
 	uint64_t func;
 };
+
+/* Purpose: an address that the options left open. Each kind of cable has a network of its own: shm
+ *          10.53.0.0/24 and 10.54.0.0/16, unix 10.53.1.0/24, afpacket 10.53.2.0/24, udp
+ *          10.53.3.0/24; a MAC that begins with 0x02 is locally administered, unicast.
+ * Thread:  setup. */
+SPW_INLINE void cable_id_mac(struct cable_id *id, const uint8_t mac[6])
+{
+	static const uint8_t none[6];
+
+	if (memcmp(id->mac, none, sizeof(none)) == 0)
+		memcpy(id->mac, mac, sizeof(id->mac));
+}
+SPW_INLINE void cable_id_ip(struct cable_id *id, const uint8_t ip[4])
+{
+	static const uint8_t none[4];
+
+	if (memcmp(id->ip, none, sizeof(none)) == 0)
+		memcpy(id->ip, ip, sizeof(id->ip));
+}
 
 struct cable_stat {          /* written by the NIC thread */
 	uint64_t tx_dropped; /* receiver gone or stuck, or the link is down */

@@ -174,14 +174,11 @@ static int shm_address_check(const struct cable_shm *s, const struct cable_id *i
  * Either way NICs without options differ. */
 static void shm_choose_id(struct cable_id *id)
 {
-	static const uint8_t none[6];
 	const uint32_t n = id->func ? (uint32_t)id->func & 0xffff : id->port + 1;
 	const uint8_t lo = (uint8_t)n, hi = (uint8_t)(n >> 8);
 
-	if (memcmp(id->mac, none, 6) == 0)
-		memcpy(id->mac, (const uint8_t[6]){0x02, 0x53, 0x57, id->func != 0, hi, lo}, 6);
-	if (memcmp(id->ip, none, 4) == 0)
-		memcpy(id->ip, (const uint8_t[4]){10, id->func ? 54 : 53, hi, lo}, 4);
+	cable_id_mac(id, (const uint8_t[6]){0x02, 0x53, 0x57, id->func != 0, hi, lo});
+	cable_id_ip(id, (const uint8_t[4]){10, id->func ? 54 : 53, hi, lo});
 }
 
 /* Takes the first free port, and skips the frames that were sent to its last owner. */

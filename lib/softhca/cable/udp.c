@@ -38,11 +38,9 @@ static void udp_addr_key(const struct sockaddr_storage *sa, uint8_t key_out[18])
 }
 
 /* Both ends hash the same pair, so that their addresses differ in the last bit and no more. Through
- * a NAT they see different pairs: give each end its own --mac and --ip there. unix.c lists
- * which addresses each kind of cable takes. */
+ * a NAT they see different pairs: give each end its own --mac and --ip there. */
 static int udp_choose_id(int fd, const struct cable_udp_addr *peer, struct cable_id *id)
 {
-	static const uint8_t none[6];
 	struct sockaddr_storage own = {0};
 	socklen_t bytes = sizeof(own);
 	uint8_t key[2][18], side;
@@ -56,13 +54,9 @@ static int udp_choose_id(int fd, const struct cable_udp_addr *peer, struct cable
 	h = cable_hash(CABLE_HASH_SEED, key[side], sizeof(key[0]));
 	h = cable_hash(h, key[!side], sizeof(key[0]));
 	id->port = h % 126 * 2 + side;
-	if (memcmp(id->mac, none, 6) == 0)
-		memcpy(id->mac,
-		       (const uint8_t[6]){0x02, 0x53, 0x55, (uint8_t)(h >> 16), (uint8_t)(h >> 8),
-					  (uint8_t)((h & 0xfe) | side)},
-		       6);
-	if (memcmp(id->ip, none, 4) == 0)
-		memcpy(id->ip, (const uint8_t[4]){10, 53, 3, (uint8_t)(id->port + 1)}, 4);
+	cable_id_mac(id, (const uint8_t[6]){0x02, 0x53, 0x55, (uint8_t)(h >> 16), (uint8_t)(h >> 8),
+					    (uint8_t)((h & 0xfe) | side)});
+	cable_id_ip(id, (const uint8_t[4]){10, 53, 3, (uint8_t)(id->port + 1)});
 	return 0;
 }
 

@@ -21,23 +21,16 @@
 #include "base/spw_err.h"
 #include "softhca/cable/sock.h"
 
-/* The first byte 0x02 makes the MAC a locally administered unicast address; 10.53.1.0/24 is of this
- * kind of cable only (shm: 10.53.0.0/24 and 10.54.0.0/16, afpacket: 10.53.2.0/24,
- * udp: 10.53.3.0/24). */
+/* An end has the same ones in each run. */
 static void unix_choose_id(const char *mine, struct cable_id *id)
 {
-	static const uint8_t none[6];
 	const uint32_t h = cable_hash(CABLE_HASH_SEED, mine, strlen(mine));
 	const uint8_t b = (uint8_t)(h ^ h >> 8 ^ h >> 16 ^ h >> 24);
 
 	id->port = b;
-	if (memcmp(id->mac, none, 6) == 0)
-		memcpy(id->mac,
-		       (const uint8_t[6]){0x02, 0x53, 0x58, (uint8_t)(h >> 16), (uint8_t)(h >> 8),
-					  (uint8_t)h},
-		       6);
-	if (memcmp(id->ip, none, 4) == 0)
-		memcpy(id->ip, (const uint8_t[4]){10, 53, 1, (uint8_t)(b % 254 + 1)}, 4);
+	cable_id_mac(id, (const uint8_t[6]){0x02, 0x53, 0x58, (uint8_t)(h >> 16), (uint8_t)(h >> 8),
+					    (uint8_t)h});
+	cable_id_ip(id, (const uint8_t[4]){10, 53, 1, (uint8_t)(b % 254 + 1)});
 }
 
 /* Removes a socket that a killed process left. A socket that another process reads, or a file that
