@@ -27,7 +27,7 @@ POLL_S = 0.02
 LOG_BYTES = 6000
 SKIP, TIMEOUT = 77, "TIMEOUT"
 
-Test = collections.namedtuple("Test", "name folder command env suites parallel limit_s cwd")
+Test = collections.namedtuple("Test", "name folder command env suites parallel limit_s cwd depends")
 Result = collections.namedtuple("Result", "name folder result seconds cpu_s")
 
 
@@ -49,8 +49,17 @@ def listed(build):
     root = os.path.dirname(os.path.realpath(build))
     return [Test(row["name"], _folder(row["cmd"], root, os.path.realpath(build)), row["cmd"], row["env"],
                  frozenset(suite.rpartition(":")[2] for suite in row["suite"]), row["is_parallel"], row["timeout"],
-                 row["workdir"] or build)
+                 row["workdir"] or build, row["depends"])
             for row in json.loads(out)]
+
+
+def needed(build, tests):
+    """The files, as ninja names them, that these tests depend on."""
+    out = subprocess.run(["meson", "introspect", "--targets", build], capture_output=True, text=True,
+                         check=True).stdout
+    files = {row["id"]: row["filename"] for row in json.loads(out)}
+    top = os.path.realpath(build)
+    return sorted({os.path.relpath(file, top) for test in tests for one in test.depends for file in files[one]})
 
 
 def _ready(cores):

@@ -31,7 +31,7 @@ note("-" + name)
 
 def fake(name, code="", parallel=True, limit_s=20, suites=("fast",), args=()):
     return spwrunner.Test(name, "tests/unit/x", [sys.executable, "-c", code, *args], {}, frozenset(suites), parallel,
-                          limit_s, "/")
+                          limit_s, "/", [])
 
 
 def run(tests, jobs=2, known=None):
