@@ -54,10 +54,16 @@ uint32_t cm_addr_bytes(uint32_t family)
 				     : 0;
 }
 
+/* Loopback addresses too, as in Linux (cma_any_addr): no device has them, so they mean this
+ * machine.
+ */
 bool cm_addr_is_any(const union cm_addr *a)
 {
-	return a->sa.sa_family == AF_INET ? a->in.sin_addr.s_addr == 0
-					  : IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr);
+	const uint32_t ip4 = ntohl(a->in.sin_addr.s_addr);
+
+	return a->sa.sa_family == AF_INET ? !ip4 || ip4 >> 24 == IN_LOOPBACKNET
+					  : IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) ||
+						    IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
 }
 
 in_port_t *cm_addr_port(union cm_addr *a)
@@ -177,27 +183,30 @@ static int addr_not_ours(const union cm_addr *a)
 
 /* ---- ports ---- */
 
-/* Two identifiers share a port if their addresses differ, or both allow it and none listens. */
-static bool port_conflicts(struct cm_id *a, struct cm_id *b, bool listens)
+/* Two identifiers share a port if their addresses differ, or both allow it and none listens. The
+ * errors are those of Linux. */
+static int port_conflict(struct cm_id *a, struct cm_id *b, bool listens)
 {
 	if (a == b || !b->file || b->state == CM_ID_IDLE || a->ps != b->ps ||
 	    *cm_addr_port(&a->src) != *cm_addr_port(&b->src) || b->has_cm)
-		return false;
+		return 0;
 	if (a->reuse && b->reuse && !listens && b->state != CM_ID_LISTEN)
-		return false;
+		return 0;
 	if (a->src.sa.sa_family != b->src.sa.sa_family && (a->afonly || b->afonly))
-		return false;
-	return cm_addr_is_any(&a->src) || cm_addr_is_any(&b->src) ||
-	       addr_same_host(&a->src, &b->src);
+		return 0;
+	if (cm_addr_is_any(&a->src) || cm_addr_is_any(&b->src))
+		return -EADDRNOTAVAIL;
+	return addr_same_host(&a->src, &b->src) ? -EADDRINUSE : 0;
 }
 
 /* Looks through all identifiers: commands are rare. */
 static int port_find_conflict(struct cm_id *id, bool listens)
 {
-	for (struct cm_id *b = cm_all.list; b; b = b->next)
-		if (port_conflicts(id, b, listens))
-			return -EADDRINUSE;
-	return 0;
+	int rc = 0;
+
+	for (struct cm_id *b = cm_all.list; b && !rc; b = b->next)
+		rc = port_conflict(id, b, listens);
+	return rc;
 }
 
 /* Port 0: the next free one of the range that Linux takes them from. */
@@ -285,7 +294,7 @@ int cm_addr_listen(struct cm_id *id)
 		return rc;
 	fd = machine_claim(cm_addr_service(id, &id->src), &id->src);
 	if (fd == -EADDRINUSE)
-		return fd;
+		return cm_addr_is_any(&id->src) ? -EADDRNOTAVAIL : fd;
 	id->claim1 = SPW_MAX(fd, -1) + 1;
 	return 0;
 }

@@ -248,6 +248,24 @@ def pair(fabric, program, deadline, host='127.0.0.1', client_options=()):
         return server.output(), client.output()
 
 
+def enter_netns(why):
+    """This test goes on in a network namespace that has two ends of a veth pair, spwt0 and spwt1, as 10.78.0.1 and
+    10.78.0.2."""
+    if os.geteuid() != 0:
+        skip(f'needs root: a network namespace with the netdevs that {why}')
+    if os.environ.get('SPW_NETNS') != '1':
+        probe = subprocess.run(['unshare', '-n', 'true'], capture_output=True, check=False)
+        if probe.returncode:
+            skip('no network namespaces here: ' + probe.stderr.decode().strip())
+        os.environ['SPW_NETNS'] = '1'
+        os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
+    made = subprocess.run('ip link set lo up && ip link add spwt0 type veth peer name spwt1 && ip link set spwt0 up '
+                          '&& ip link set spwt1 up && ip addr add 10.78.0.1/24 dev spwt0 '
+                          '&& ip addr add 10.78.0.2/24 dev spwt1', shell=True, capture_output=True, check=False)
+    if made.returncode:
+        skip('no veth: ' + made.stderr.decode().strip())
+
+
 def both_end(*procs, deadline, excused=None):
     """Each ends with status 0, or excused(process) is true of it."""
     try:

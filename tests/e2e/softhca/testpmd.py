@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -21,21 +20,6 @@ import spwtel
 PCI = '5c00:01:00.0'
 # Striding receive ("multi-packet receive queue"), also with one queue, and 64 strides a WQE.
 MPRQ = ',mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_num=6'
-
-
-def enter_namespace():
-    if os.geteuid() != 0:
-        peers.skip('needs root: a network namespace with the netdevs that net_mlx5 needs')
-    if os.environ.get('SPW_TESTPMD_NETNS') != '1':
-        probe = subprocess.run(['unshare', '-n', 'true'], capture_output=True)
-        if probe.returncode:
-            peers.skip('no network namespaces here: ' + probe.stderr.decode().strip())
-        os.environ['SPW_TESTPMD_NETNS'] = '1'
-        os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
-    made = subprocess.run('ip link set lo up && ip link add spwt0 type veth peer name spwt1 && ip link set spwt0 up '
-                          '&& ip link set spwt1 up', shell=True, capture_output=True)
-    if made.returncode:
-        peers.skip('no veth: ' + made.stderr.decode().strip())
 
 
 class Testpmd:
@@ -145,7 +129,7 @@ def main():
     parser.add_argument('--size', type=int, default=64)
     opt = parser.parse_args()
     peers.need('dpdk-testpmd', 'unshare', 'ip')
-    enter_namespace()
+    peers.enter_netns('net_mlx5 needs')
     drive(peers.Fabric([], ['--as', opt.card] if opt.card else []), opt, time.monotonic() + 100)
 
 

@@ -82,7 +82,7 @@ def test_testpmd():
     """DPDK's own PMD sends to us and gets its frames back: two drivers, one wire."""
     import testpmd  # noqa: PLC0415  (it needs root and a namespace; others do not)
     peers.need("dpdk-testpmd", "unshare", "ip")
-    testpmd.enter_namespace()
+    peers.enter_netns('net_mlx5 needs')
     deadline, cable = time.monotonic() + 100, Cable()
     cores = sorted(os.sched_getaffinity(0))
     with spinwire(cable, "--handler", "echo", queues=2 if len(cores) >= 4 else 1) as run:
