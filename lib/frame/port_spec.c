@@ -16,6 +16,7 @@
 
 #include "base/spw_err.h"
 #include "frame/spw_port_spec.h"
+#include "opt/spw_opt.h"
 
 /* From the end: of a key that is given twice the last value counts. */
 const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key)
@@ -99,6 +100,36 @@ const char *spw_port_keys_text(const struct spw_port_keys *const *sets, char *ou
 	return out;
 }
 
+/* Of all keys of all sets, in their order; NULL behind the last. */
+static const char *keys_name_at(uint32_t idx, const void *arg)
+{
+	const struct spw_port_keys *const *set = arg;
+
+	for (; *set; idx -= (*set)->cnt, set++)
+		if (idx < (*set)->cnt)
+			return (*set)->key[idx].name;
+	return NULL;
+}
+
+static uint32_t keys_cnt(const struct spw_port_keys *const *set)
+{
+	uint32_t cnt = 0;
+
+	for (; *set; set++)
+		cnt += (*set)->cnt;
+	return cnt;
+}
+
+static int key_unknown(const char *name, const struct spw_port_keys *const *sets)
+{
+	const char *nearest = spw_opt_nearest(name, keys_cnt(sets), keys_name_at, sets);
+	char known[800];
+
+	return nearest ? spw_err(EINVAL, "key '%s' is not known, did you mean '%s'?", name, nearest)
+		       : spw_err(EINVAL, "key '%s' is not known; it takes %s", name,
+				 spw_port_keys_text(sets, known, sizeof(known)));
+}
+
 /* A misspelt key would otherwise leave a default in place without a word. */
 int spw_port_spec_check_keys(const struct spw_port_spec *spec,
 			     const struct spw_port_keys *const *sets)
@@ -106,13 +137,11 @@ int spw_port_spec_check_keys(const struct spw_port_spec *spec,
 	for (uint32_t i = 0; i < spec->arg_cnt; i++) {
 		const char *name = spw_port_spec_key(spec, i);
 		const struct spw_port_keys *const *set = sets;
-		char known[800];
 
 		while (*set && !keys_find(*set, name))
 			set++;
 		if (!*set)
-			return spw_err(EINVAL, "key '%s' is not known; it takes %s", name,
-				       spw_port_keys_text(sets, known, sizeof(known)));
+			return key_unknown(name, sets);
 	}
 	return 0;
 }

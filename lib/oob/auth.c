@@ -28,13 +28,14 @@
 static int secret_check_file(const char *path, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode))
-		return spw_err(EINVAL, "secret=%s is no regular file", path);
+		return spw_err(EINVAL, "the secret %s is no regular file", path);
 	if (st->st_mode & (S_IRWXG | S_IRWXO))
-		return spw_err(EPERM, "secret=%s may be read or written by others: chmod 600 %s",
-			       path, path);
+		return spw_err(EPERM,
+			       "the secret %s may be read or written by others: chmod 600 %s", path,
+			       path);
 	if (st->st_uid != geteuid() && st->st_uid != 0)
-		return spw_err(EPERM, "secret=%s belongs to user %u, not to this one or root", path,
-			       st->st_uid);
+		return spw_err(EPERM, "the secret %s belongs to user %u, not to this one or root",
+			       path, st->st_uid);
 	return 0;
 }
 
@@ -64,7 +65,7 @@ static int secret_take_from(const char *path, int fd, struct spw_oob_secret *sec
 	ssize_t len = read(fd, text, sizeof(text));
 	int rc;
 
-	snprintf(what, sizeof(what), "secret=%s", path);
+	snprintf(what, sizeof(what), "the secret %s", path);
 	rc = len < 0 ? spw_err(errno, "%s: %s", what, strerror(errno))
 		     : spw_oob_secret_take(what, text, (size_t)len, secret);
 	explicit_bzero(text, sizeof(text));
@@ -79,8 +80,8 @@ int spw_oob_secret_read(const char *path, struct spw_oob_secret *secret_out)
 
 	secret_out->len = 0;
 	if (fd < 0)
-		return spw_err(errno, "secret=%s: %s", path, strerror(errno));
-	rc = fstat(fd, &st) ? spw_err(errno, "secret=%s: %s", path, strerror(errno))
+		return spw_err(errno, "the secret %s: %s", path, strerror(errno));
+	rc = fstat(fd, &st) ? spw_err(errno, "the secret %s: %s", path, strerror(errno))
 			    : secret_check_file(path, &st);
 	rc = rc ? rc : secret_take_from(path, fd, secret_out);
 	close(fd);

@@ -158,7 +158,9 @@ const struct spw_handler *spw_handler_find(const char *name)
 int spw_handler_open(const char *name, const struct spw_handler **handler_out)
 {
 	const size_t len = strcspn(name, ":");
-	const bool so = len > 3 && !strncmp(name + len - 3, ".so", 3);
+	const char *dot = memrchr(name, '.', len);
+	const bool so = dot && dot + 3 == name + len && !strncmp(dot, ".so", 3);
+	const bool other = dot && !so; /* a name of another kind of file is no hint at a plug-in */
 
 	if (memchr(name, '/', len))
 		return plugin_open(name, len, handler_out);
@@ -168,7 +170,8 @@ int spw_handler_open(const char *name, const struct spw_handler **handler_out)
 	return spw_err(ENOENT,
 		       "handler %s: there are null, sum, crc32c and echo, without arguments; a "
 		       "plug-in is named by its path (./%.*s%s%s)",
-		       name, (int)len, name, so ? "" : ".so", name + len);
+		       name, other ? 4 : (int)len, other ? "NAME" : name, so ? "" : ".so",
+		       name + len);
 }
 
 /* Built-in handlers need no closing and are ignored. */

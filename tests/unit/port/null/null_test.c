@@ -365,7 +365,7 @@ static void wrong_keys_are_refused(void **state SPW_UNUSED)
 		int rc;
 		const char *says;
 	} table[] = {
-		{"null:sise=64", -EINVAL, "'sise' is not known; it takes size="},
+		{"null:sise=64", -EINVAL, "'sise' is not known, did you mean 'size'?"},
 		{"null:size=45", -ERANGE, "46 .. 65535"},
 		{"null:bad=ugly", -EINVAL, "use none, short_frame"},
 		{"null:bad=checksum", -EINVAL, "needs pattern=crc"},
