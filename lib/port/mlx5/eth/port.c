@@ -91,7 +91,8 @@ static void mlx5_eth_stat_reset(struct port_eth *pe, uint16_t queue)
 	struct mlx5_eth_queue *q = &mlx5_eth_of(&pe->base)->queue[queue].q;
 
 	memset(&q->stat, 0, sizeof(q->stat));
-	memset(q->tag, 0, sizeof(q->tag));
+	for (uint32_t i = 0; i < MLX5_ETH_TAGS; i++)
+		q->tag[i].frames = 0;
 	q->rx_nic_drops = 0;
 	q->sent.cnt = 0;
 }

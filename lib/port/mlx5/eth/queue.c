@@ -252,6 +252,7 @@ int mlx5_eth_queue_init(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_co
 	q->flags = conf->flags;
 	q->index = conf->index;
 	q->ops = conf->ops;
+	q->rx_cell = &q->tag[0]; /* of tag 0 */
 	mlx5_eth_init_rx(q, conf);
 	if (conf->sq.cnt)
 		mlx5_eth_lay_tx(q, &conf->tx_cq, &conf->sq);

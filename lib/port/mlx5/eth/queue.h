@@ -79,9 +79,10 @@ struct mlx5_eth_queue {
 	uint32_t refill_min;   /* holes from which on a refill is worth its cost */
 	uint32_t room_bytes;   /* the longest frame a slot can take */
 	uint32_t lent_cnt;
-	spw_be32 rx_tag;    /* flow tag of the last frame */
-	uint32_t seg_off;   /* of the first data segment in a receive WQE */
-	uint64_t desc_tail; /* region, port: the last word of every descriptor */
+	spw_be32 rx_tag;              /* flow tag of the last frame */
+	struct mlx5_eth_tag *rx_cell; /* where it is counted: the place with this tag in tag[] */
+	uint32_t seg_off;             /* of the first data segment in a receive WQE */
+	uint64_t desc_tail;           /* region, port: the last word of every descriptor */
 	struct mlx5_eth_session session;
 
 	/* striding: groups of slots, one group a WQE */

@@ -80,7 +80,8 @@ struct rx_run {
  *
  * CQE.sop_drop_qpn: rx_drop_counter in the upper byte, the flow tag below. Frames mostly follow one
  * of the same rule and the NIC mostly dropped none between them, so that one comparison with the
- * last tag finds nothing to count; the frames are counted per run of one tag. */
+ * last tag finds nothing to count. Frames are counted per run of one tag, and once a burst; where,
+ * rx_cell says until the tag changes. */
 
 SPW_INLINE spw_be32 mlx5_eth_rx_word(const uint8_t *cqe)
 {
@@ -90,33 +91,26 @@ SPW_INLINE spw_be32 mlx5_eth_rx_word(const uint8_t *cqe)
 	return word;
 }
 
-/* The place was another tag's: an older one's, since the rule of that is gone.
+/* The place was another tag's: an older one's, since that one's rule is gone.
  * Order: who reads the new tag does not read the old one's frames. */
-static SPW_COLD void mlx5_eth_rx_tag_begin(struct mlx5_eth_tag *cell, uint32_t tag)
+static void mlx5_eth_rx_tag_begin(struct mlx5_eth_tag *cell, uint32_t tag)
 {
 	spw_thr_store_rlx(&cell->frames, 0);
 	spw_thr_store_rel(&cell->tag, tag);
 }
 
-SPW_INLINE void mlx5_eth_rx_tag_count(struct mlx5_eth_queue *q, spw_be32 tag_be, uint64_t frames)
-{
-	const uint32_t tag = spw_be32_to_cpu(tag_be);
-	struct mlx5_eth_tag *cell = &q->tag[tag & (MLX5_ETH_TAGS - 1)];
-
-	if (spw_unlikely(cell->tag != tag))
-		mlx5_eth_rx_tag_begin(cell, tag);
-	spw_thr_count(&cell->frames, frames);
-}
-
 /* Counts what the NIC dropped, and the run of frames that ends. Returns: the tag of the next. */
-static SPW_COLD spw_be32 mlx5_eth_rx_tag_end(struct mlx5_eth_queue *q, spw_be32 last, spw_be32 word,
-					     uint64_t frames)
+static SPW_COLD spw_be32 mlx5_eth_rx_tag_next(struct mlx5_eth_queue *q, spw_be32 word,
+					      uint64_t frames)
 {
-	const uint32_t value = spw_be32_to_cpu(word);
+	const uint32_t value = spw_be32_to_cpu(word), tag = value & 0xffffffu;
 
 	spw_thr_count(&q->rx_nic_drops, value >> 24);
-	mlx5_eth_rx_tag_count(q, last, frames);
-	return spw_cpu_to_be32(value & 0xffffffu);
+	spw_thr_count(&q->rx_cell->frames, frames);
+	q->rx_cell = &q->tag[tag & (MLX5_ETH_TAGS - 1)];
+	if (q->rx_cell->tag != tag)
+		mlx5_eth_rx_tag_begin(q->rx_cell, tag);
+	return q->rx_tag = spw_cpu_to_be32(tag);
 }
 
 /* The word of the next frame's CQE, or the tag of its session. */
@@ -124,7 +118,7 @@ SPW_INLINE void mlx5_eth_rx_tag(struct mlx5_eth_queue *q, struct rx_run *r, spw_
 {
 	if (spw_likely(word == r->tag))
 		return;
-	r->tag = mlx5_eth_rx_tag_end(q, r->tag, word, (uint64_t)(r->desc - r->tag_desc));
+	r->tag = mlx5_eth_rx_tag_next(q, word, (uint64_t)(r->desc - r->tag_desc));
 	r->tag_desc = r->desc;
 }
 
@@ -482,8 +476,7 @@ SPW_INLINE uint16_t mlx5_eth_rx_finish(struct mlx5_eth_queue *q, struct rx_run *
 {
 	q->rq_ci = r->rq_ci;
 	q->stride_pos = r->stride_pos;
-	q->rx_tag = r->tag;
-	mlx5_eth_rx_tag_count(q, r->tag, (uint64_t)(r->desc - r->tag_desc));
+	spw_thr_count(&q->rx_cell->frames, (uint64_t)(r->desc - r->tag_desc));
 	if (mlx5_eth_rx_holes(q) >= q->refill_min) {
 		mlx5_eth_rx_refill(q, flags);
 		if (spw_unlikely(mlx5_eth_rx_holes(q) >= q->refill_min))
