@@ -45,5 +45,6 @@ int do_matcher_create(struct uv_ioctl *io);
 int do_matcher_destroy(struct uv_ioctl *io);
 int do_rule_create(struct uv_ioctl *io);
 int do_rule_destroy(struct uv_ioctl *io);
+int do_action_create(struct uv_ioctl *io);
 
 #endif

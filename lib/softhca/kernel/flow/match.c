@@ -150,7 +150,20 @@ static struct hca_tir *rule_tir_of_devx(const struct uv_ioctl *io)
 	return hca_devx_find(io->ctx, HCA_TIR, handle);
 }
 
-/* Exactly one: QP, TIR, drop or miss. All errors are EINVAL, as get_dests' are. */
+/* Received frames need exactly one of QP, TIR, drop and miss. Sent ones are sent if nothing else is
+ * named, and a switch would lead to tables alone; whether there are such tables is asked later. */
+static bool rule_dest_fits(uint8_t table, uint32_t tirs, const struct hca_flow *f)
+{
+	if (f->drop && f->miss)
+		return false;
+	if (table == MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX)
+		return !tirs;
+	if (table == MLX5_IB_UAPI_FLOW_TABLE_TYPE_FDB)
+		return !tirs && f->drop;
+	return tirs + f->drop + f->miss == 1;
+}
+
+/* All errors are EINVAL, as get_dests' are. */
 static int rule_get_dest(const struct uv_ioctl *io, struct hca_flow *f)
 {
 	const bool qp = uv_ioctl_attr(io, MLX5_IB_ATTR_CREATE_FLOW_DEST_QP);
@@ -162,10 +175,10 @@ static int rule_get_dest(const struct uv_ioctl *io, struct hca_flow *f)
 		return -EINVAL;
 	f->drop = flags & FLAG_DROP;
 	f->miss = flags & FLAG_MISS;
-	if (qp + devx + f->drop + f->miss != 1)
+	if (!rule_dest_fits(f->matcher->table, qp + devx, f))
 		return -EINVAL;
 	f->tir = qp ? rule_tir_of_qp(io) : devx ? rule_tir_of_devx(io) : NULL;
-	return f->tir || flags ? 0 : -EINVAL;
+	return f->tir || !(qp || devx) ? 0 : -EINVAL;
 }
 
 /* As long as a CQE has room for; 0 is a tag as well. */
@@ -211,10 +224,12 @@ static int rule_make(struct uv_ioctl *io, struct hca_matcher *m, struct hca_flow
 	struct hca_flow *f;
 	int rc;
 
-	if (m->type != FLOW_NORMAL || m->table != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX)
+	if (m->type != FLOW_NORMAL)
 		return -EOPNOTSUPP;
 	if (m->priority >= FLOW_PRIORITY_CNT)
 		return -ENOMEM;
+	if (m->table != MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX)
+		return -EOPNOTSUPP;
 	rc = rule_get_match(io, m, &match);
 	if (rc)
 		return rc;
@@ -266,4 +281,11 @@ int do_rule_destroy(struct uv_ioctl *io)
 	if (!rc)
 		hca_flow_free(f);
 	return rc;
+}
+
+/* What would change a frame: a card without these capabilities refuses it whatever it is. */
+int do_action_create(struct uv_ioctl *io)
+{
+	(void)io;
+	return -EOPNOTSUPP;
 }

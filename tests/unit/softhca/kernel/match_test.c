@@ -410,7 +410,8 @@ static const struct {
 	{.qp = true, .tag = 1u << 24, .rc = -EINVAL},
 	{.qp = true, .priority = 16, .rc = -ENOMEM},
 	{.qp = true, .type = 1, .rc = -EOPNOTSUPP},  /* not FLOW_NORMAL */
-	{.flags = 2, .table = 1, .rc = -EOPNOTSUPP}, /* sent frames */
+	{.table = 1, .rc = -EOPNOTSUPP},             /* frames are sent anyway */
+	{.qp = true, .table = 1, .rc = -EINVAL},     /* and have no receiver */
 	{.flags = 2, .table = 2, .rc = -EOPNOTSUPP}, /* a switch */
 	{.qp = true, .mask_at = 0x1b, .mask = 255, .criteria = 0, .rc = -EINVAL},
 	{.qp = true, .mask_at = 0x1a, .mask = 0xf0, .criteria = 1, .rc = -EINVAL}, /* IHL */
