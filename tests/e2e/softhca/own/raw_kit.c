@@ -331,6 +331,7 @@ static void from_cqe(struct raw *r, const uint8_t *cqe, struct raw_done *d)
 			       .hds_ip_ext = spw_prm_cqe64_get_hds_ip_ext(cqe),
 			       .vlan = spw_prm_cqe64_get_vlan_info(cqe),
 			       .l4_hdr_type_etc = spw_prm_cqe64_get_l4_hdr_type_etc(cqe),
+			       .tag = spw_prm_cqe64_get_sop_drop_qpn(cqe) & 0xffffffu,
 			       .drops = (uint8_t)(spw_prm_cqe64_get_sop_drop_qpn(cqe) >> 24),
 			       .syndrome = spw_prm_cqe_err_get_syndrome(cqe)};
 	memcpy(r->title, cqe, 64);

@@ -32,6 +32,7 @@ struct raw_done {
 	uint32_t hash;
 	uint16_t check_sum, counter, wqe_id;
 	uint16_t vlan;
+	uint32_t tag; /* flow tag; of a plain CQE */
 	uint8_t opcode, syndrome, drops, hds_ip_ext, l4_hdr_type_etc;
 	bool mini; /* reported by a mini-CQE */
 };
