@@ -11,23 +11,18 @@
  * made so far, and the field gets its number, so that chains of objects survive mutation.
  */
 #include <rdma/mlx5_user_ioctl_cmds.h>
-#include <rdma/rdma_user_ioctl_cmds.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fuzz_arena.h"
+#include "fuzz_call.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/devx/devx_prm.h"
-#include "softhca/kernel/uverbs.h"
 
 #define OBJECTS   32u
 #define BOX_BYTES 1024u
-#define IN_AT     (FUZZ_ARENA + FUZZ_ARENA_BYTES / 2)
-#define OUT_AT    (IN_AT + 65536)
-#define CALL_AT   (OUT_AT + 65536)
 
 enum step { CREATE, MODIFY, QUERY, OTHER, DESTROY, UMEM, UNUMEM, PAGE, EQN, SWAP, STEPS };
 
@@ -64,27 +59,6 @@ static void setup(void)
 }
 
 /* ---- calls, as rdma-core makes them ---- */
-
-static struct ib_uverbs_attr *call_start(uint16_t object, uint16_t method, uint16_t cnt)
-{
-	struct ib_uverbs_ioctl_hdr *h = (void *)CALL_AT;
-
-	*h = (struct ib_uverbs_ioctl_hdr){
-		.length = (uint16_t)(sizeof(*h) + cnt * sizeof(struct ib_uverbs_attr)),
-		.object_id = object,
-		.method_id = method,
-		.num_attrs = cnt,
-		.driver_id = RDMA_DRIVER_MLX5};
-	return (void *)(h + 1);
-}
-
-static struct ib_uverbs_attr attr(uint16_t id, size_t bytes, uint64_t data)
-{
-	return (struct ib_uverbs_attr){.attr_id = id,
-				       .len = (uint16_t)bytes,
-				       .flags = UVERBS_ATTR_F_MANDATORY,
-				       .data = data};
-}
 
 static void remember(uint64_t handle, uint32_t number)
 {
