@@ -398,6 +398,15 @@ static uint32_t fault_rails(struct spw_port *port, struct spw_port_rail *rail_ou
 	return spw_port_rails(fault_of(port)->inner, rail_out);
 }
 
+/* Not passed on: the frames that come must not change between two runs of one schedule. */
+static int fault_rule(struct spw_port *port SPW_UNUSED, const char *text, bool add SPW_UNUSED)
+{
+	return spw_err(ENOTSUP,
+		       "%s: a port with faults keeps the rules that it began with: name them as "
+		       "its keys, or add them to the port without fault:",
+		       text);
+}
+
 static void fault_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots_out)
 {
 	struct fault_port *fp = fault_of(port);
@@ -432,6 +441,7 @@ const struct spw_port_driver port_fault_driver = {
 	.stat = fault_stat,
 	.slots = fault_slots,
 	.rails = fault_rails,
+	.rule = fault_rule,
 	.pair_clock = fault_pair_clock,
 	.close = fault_close,
 };

@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Flow rules that are added and removed while frames come: spinwire's mlx5 port over the software ConnectX."""
 import os
+import re
+import subprocess
+import sys
 
 import spwtest
 from gen_test import generate
+from spwlive import short
 from spwtest import Run, balanced, check, equal, spwlab
 
 TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
@@ -24,6 +28,15 @@ def rules(run):
 def change(run, what, text):
     """The refusal; "" if it was done."""
     return (run.telemetry(f"/spinwire/rule_{what},{text}") or {"error": "no answer"}).get("error", "")
+
+
+def on_top(run):
+    """The section of rules, as spinwire-top shows it: rule: [frames a second, frames, handler]."""
+    done = subprocess.run([sys.executable, os.path.join(spwlab.TOOLS, "spinwire-top"), "--once", run.prefix],
+                          capture_output=True, text=True, timeout=60, check=False)
+    section = re.search(r"^RULE +frames/s +frames +handler\n(.*?)\n\n", done.stdout, re.S | re.M)
+    check(section, f"no rules in\n{done.stdout}{done.stderr}")
+    return {line[:45].rstrip(): line[45:].split() for line in section.group(1).split("\n")}
 
 
 def source(folder, card, *extra):
@@ -46,6 +59,9 @@ def test_while_frames_come():
         stand = rules(run)
         equal(sum(stand.values()), gen["sent"], f"frames of the rules {stand}")
         equal(stand["mlx5_0", "IPv4, UDP port 5357"], gen["sent"], "of the one that was added")
+        shown = on_top(run)
+        equal(sorted(shown), sorted(f"{name}: {rule}" for name, rule in stand), "rules on spinwire-top")
+        equal(shown["mlx5_0: IPv4, UDP port 5357"][1:], [short(gen["sent"]), "echo"], "frames and handler there")
         equal(change(run, "remove", f"0,{SINK}"), "", "remove")
         check("has no such rule" in change(run, "remove", f"0,{SINK}"), "removed twice")
         lost, out = source(folder, card)
@@ -73,6 +89,17 @@ def test_every_half():
         equal(sorted({name for name, rule in rules(run) if "5357" in rule}), ["roceP2p1s0f0", "rocep1s0f0"], "halves")
         equal(change(run, "remove", f"0,{SINK}"), "", "remove")
         equal(rules(run), before, "as before")
+        run.end()
+        balanced(run.finish())
+
+
+def test_behind_faults():
+    """A port with faults keeps its rules, and says what to do."""
+    with Run(["--port", "fault:null,rate=1000,fault_do=rx_hold"]) as run:
+        run.wait_ready()
+        for what in ("add", "remove"):
+            check("name them as its keys" in change(run, what, f"0,{SINK}"), f"{what} was done, or is not explained")
+        equal(rules(run), {}, "rules")
         run.end()
         balanced(run.finish())
 
