@@ -93,6 +93,28 @@ def test_every_half():
         balanced(run.finish())
 
 
+def test_after_recovery():
+    """A queue that recovers has the rules that the port had, of the start and added, and goes on counting."""
+    with spwlab.scratch() as folder:
+        nic = os.path.join(folder, "nic")
+        with Run(["--port", f"mlx5:mlx5_0,mode=eth,{OTHER}", "--handler", "echo"],
+                 under=[*(card := under()), "--control", nic]) as run:
+            run.wait_ready()
+            equal(change(run, "add", f"0,{SINK}"), "", "add")
+            before, _ = source(folder, card)
+            stand = rules(run)
+            spwlab.nic_ask(nic, f"cq-overrun={spwlab.nic_pairs(nic, 'objects')['cq'].split(',')[0]}")
+            spwlab.wait_for(lambda: "queue: back after" in run.output(), 60, "the queue's recovery")
+            equal(rules(run), stand, "rules and their frames")
+            after, out = source(folder, card)
+            check(after["echoed"] == after["sent"] > 0, out)
+            equal(rules(run)["mlx5_0", "IPv4, UDP port 5357"], before["sent"] + after["sent"], "frames")
+            run.end()
+            summary = run.finish()
+        balanced(summary, before["sent"] + after["sent"])
+        equal(summary["ports"][0]["errors"]["queue_reset"], 1, "queues that were reset")
+
+
 def test_behind_faults():
     """A port with faults keeps its rules, and says what to do."""
     with Run(["--port", "fault:null,rate=1000,fault_do=rx_hold"]) as run:
