@@ -82,6 +82,68 @@ enum { PLAN_PIECE_FITS, PLAN_PIECE_WHOLE, PLAN_PIECE_SHORT };
 enum spw_obj_miss plan_begin(const struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
 			     uint64_t *begin_out);
 
+/* What decides a frame's way through a plan (guards, flags that move offsets, ids of items) seldom
+ * differs from the frame before. A path is one such way: the bits that decide it, with their
+ * values, and what is left of the plan where they are so. Offsets count from the header's first
+ * byte.
+ *
+ *   plan   load guard skip load items load key sum piece       path   ─words─> is it this way?
+ *                                                                     ─loads─> registers
+ *                                                                     ─steps─> key, sum, piece
+ *
+ * It finds what the plan finds: all that a left-out step could have refused is among the words, in
+ * `need` or in `bound`. A frame that differs there is read by the plan. */
+#define PLAN_PATH_CNT   4u /* kinds of frames that a stream alternates between */
+#define PLAN_PATH_WORDS 12u
+#define PLAN_PATH_LOADS 16u
+#define PLAN_PATH_STEPS 32u
+#define PLAN_PATH_BYTES 192u /* of a header */
+
+struct plan_path {
+	uint64_t need;  /* bytes of the packet that a frame must have in its head; 0: no path */
+	uint64_t bound; /* the packet's bytes, by its header: at most what it has; 0: not said */
+	uint64_t start, header; /* of the payload; bytes of the header */
+	uint64_t length;        /* of the payload, if all frames have the same; 0: the rest */
+	uint32_t flags;         /* of the hit */
+	uint32_t word_cnt, load_cnt, step_cnt;
+	struct plan_word {
+		uint64_t off, mask, value; /* of 8 bytes, as they are in memory */
+	} word[PLAN_PATH_WORDS];
+	struct plan_load {
+		uint64_t mask; /* 0: the field is not there */
+		uint32_t off;
+		uint8_t shift;
+		bool little;
+	} load[PLAN_PATH_LOADS]; /* into PLAN_REG_FIELD and the registers behind it */
+	struct spw_obj_step step[PLAN_PATH_STEPS];
+};
+
+/* The paths of a stream's frames; all zero at first. */
+struct plan_memo {
+	uint32_t last; /* index of the path that was taken last */
+	uint32_t wait; /* frames without a path until the next one is learned */
+	struct plan_path path[PLAN_PATH_CNT];
+};
+
+/* Purpose: as spw_obj_plan_run, with the same result, and faster where a path is known.
+ * Shape:   memo is of this plan, whose steps never change.
+ * Thread:  owner of the memo. */
+enum spw_obj_miss plan_path_run(const struct spw_obj_plan *plan, struct plan_memo *memo,
+				const uint8_t *frame, uint32_t head, uint32_t len,
+				struct spw_obj_hit *hit_out);
+
+/* Purpose: learns the path of a header.
+ * Shape:   have bytes at header are readable; they may change meanwhile.
+ * Returns: false: this plan, or this way, has no path, and path_out->need is 0. */
+bool plan_path_learn(const struct spw_obj_plan *plan, const uint8_t *header, uint64_t have,
+		     struct plan_path *path_out);
+
+/* Purpose: a bit of a set of values below 64. Pure. */
+SPW_INLINE bool plan_set_has(uint64_t set, uint64_t value)
+{
+	return value < 64 && (set >> value & 1);
+}
+
 /* Purpose: what plan_divide multiplies by. d > 0. Pure. */
 SPW_INLINE uint64_t plan_inverse(uint64_t d)
 {

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * A stream's window: its memory, and the data path's common frame, which brings one granule that
- * belongs to the object of the frame before. Everything else is in claim.c.
+ * belongs to the object of the frame before. Everything else is in claim.c. The plan, by the path
+ * of the frame before if it holds (plan_path.c), says where a frame's payload belongs.
  *
  * lib/topo opens and closes it; lib/pipe calls the rest in the stream's lcore, but for
  * spw_obj_stat, which any thread may call. Consumers in other processes can write the page: once
@@ -254,6 +255,29 @@ enum spw_obj_fate obj_window_hit(struct spw_obj *obj, const struct spw_obj_hit *
 	if (spw_unlikely(f->left == 0))
 		obj_close_fill(obj, f, SPW_OBJ_CAUSE_all);
 	return window_count(obj, SPW_OBJ_FATE_placed);
+}
+
+struct spw_obj_placed spw_obj_frame(struct spw_obj *obj, const uint8_t *frame, uint32_t head,
+				    uint32_t len, uint64_t nic_ns, struct spw_move *move_out)
+{
+	static const uint8_t fate_of[] = {[SPW_OBJ_MISS_not_object] = SPW_OBJ_FATE_not_object,
+					  [SPW_OBJ_MISS_cut] = SPW_OBJ_FATE_cut,
+					  [SPW_OBJ_MISS_beyond] = SPW_OBJ_FATE_beyond};
+	enum spw_obj_miss miss = SPW_OBJ_MISS_beyond;
+	struct spw_obj_placed placed = {0};
+	struct spw_obj_hit hit;
+
+	/* Where objects begin is the plan's, and the window knows when that is to be found out
+	 * anew: at the begin, and when the sender begins again. */
+	if (spw_unlikely(obj->unaligned))
+		obj->unaligned = !spw_obj_plan_align(&obj->desc.plan, frame, head, len);
+	if (spw_likely(len <= SPW_MOVE_LEN_MAX)) /* what a move can name */
+		miss = plan_path_run(&obj->desc.plan, &obj->memo, frame, head, len, &hit);
+	if (spw_likely(miss == SPW_OBJ_MISS_none))
+		placed.fate = obj_window_hit(obj, &hit, nic_ns, move_out, &placed.move_cnt);
+	else
+		placed.fate = window_count(obj, (enum spw_obj_fate)fate_of[miss]);
+	return placed;
 }
 
 void spw_obj_beat(struct spw_obj *obj)

@@ -9,8 +9,7 @@
  *            line: closed, behind the window       window: the open_max newest
  *            first to publish ──► ... ──► last ──── oldest ──► ... ──► newest
  *
- *   frame.c    a frame's way: the plan, then window.c
- *   window.c   opens and ends a stream, and places the frame that comes in order
+ *   window.c   opens and ends a stream, reads frames, and places one that comes in order
  *   claim.c    any other frame: which of its granules are new
  *   key.c      which object a key names: unwraps, ambiguous, restart; makes room in the window
  *   shed.c     begins objects: finds a buffer, takes one back, or sheds
@@ -121,6 +120,7 @@ struct spw_obj {
 	spw_obj_receipt_fn *receipt;
 	void *receipt_arg;
 	struct spw_obj_desc desc;
+	struct plan_memo memo; /* of desc.plan */
 };
 
 /* The granule in which byte pos lies. */

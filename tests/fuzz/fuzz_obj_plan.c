@@ -9,6 +9,7 @@
 
 #include "fuzz_obj.h"
 #include "obj/desc.h"
+#include "obj_same.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -27,6 +28,23 @@ static const char full[] =
 	"place: 0\n"
 	"wire: uint8\n"
 	"shape: [64]\n";
+
+/* A memo that has learned the frame reads it, and another one beside it, as the plan does. */
+static void fuzz_path(const struct spw_obj_plan *plan, const uint8_t *data, uint32_t len)
+{
+	struct plan_memo memo = {0};
+	uint8_t *frame = malloc(len);
+
+	fuzz_demand(frame);
+	memcpy(frame, data, len);
+	for (uint32_t i = 0; i < 4; i++) {
+		fuzz_demand(obj_plan_same(plan, &memo, frame, len, len));
+		fuzz_demand(obj_plan_same(plan, &memo, data, len, len));
+		frame[(data[0] + 7u * data[len / 2] + i) % len] ^=
+			(uint8_t)(1u << data[len - 1] % 8);
+	}
+	free(frame);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -56,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		memcpy(head, data + 1, len / 2);
 		fuzz_plan_run(&desc[idx], head, len / 2, len);
 		free(head);
+		fuzz_path(&desc[idx].plan, data + 1, len);
 	}
 	return 0;
 }

@@ -13,7 +13,7 @@
 
 #include "base/spw_err.h"
 #include "frame/spw_move.h"
-#include "obj/spw_obj_plan.h"
+#include "obj_same.h"
 
 static const struct spw_enum_word miss_word[] = {SPW_ENUM_WORDS(SPW_OBJ_MISS)};
 #define OP_NAME(P, name, ...) #name,
@@ -45,9 +45,10 @@ static void hit_print(const struct spw_obj_hit *hit)
 }
 
 /* A copy of exactly the frame's bytes, so that a sanitizer finds a read beyond them. The first
- * frame that is the stream's aligns it. */
+ * frame that is the stream's aligns it. What other frames taught the memo must not matter. */
 static void frame_print(struct spw_obj_plan *plan, bool *aligned, const u_char *data, uint32_t len)
 {
+	static struct plan_memo memo;
 	uint8_t *frame = malloc(len ? len : 1);
 	struct spw_obj_hit hit;
 	enum spw_obj_miss miss;
@@ -57,6 +58,8 @@ static void frame_print(struct spw_obj_plan *plan, bool *aligned, const u_char *
 	memcpy(frame, data, len);
 	if (plan->align_first && !*aligned)
 		*aligned = spw_obj_plan_align(plan, frame, len, len);
+	if (!obj_plan_same(plan, &memo, frame, len, len))
+		abort();
 	miss = spw_obj_plan_run(plan, frame, len, len, &hit);
 	if (miss)
 		printf("{\"miss\": \"%s\"}\n", SPW_ENUM_NAME(miss_word, miss));
