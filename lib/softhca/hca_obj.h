@@ -37,6 +37,8 @@ struct nic_tir;
 struct nic_qp;
 struct hca_ctx;
 struct hca_dev;
+struct devx_file;
+struct devx_sub;
 
 /* The values of enum ib_qp_state. */
 enum hca_qp_state {
@@ -95,14 +97,15 @@ enum hca_obj_type {
 /* First in every object. */
 struct hca_obj {
 	struct hca_ctx *ctx;
-	uint32_t handle;         /* the application's name for it; unique in its context */
-	uint32_t use_cnt;        /* objects that refer to it: destroying it is EBUSY until 0 */
-	uint32_t async_sent;     /* asynchronous events sent about it and not withdrawn */
-	uint8_t type;            /* enum hca_obj_type */
-	bool devx;               /* made by DEVX: verbs commands do not find it */
-	uint64_t pinned_pages;   /* of its rings or its range: kernel/limits.c */
-	uint64_t user_handle;    /* names the object in events */
-	struct hca_obj *held[3]; /* DEVX: umems, and its TD or TIS, which it counts as used */
+	uint32_t handle;            /* the application's name for it; unique in its context */
+	uint32_t use_cnt;           /* objects that refer to it: destroying it is EBUSY until 0 */
+	uint32_t async_sent;        /* asynchronous events sent about it and not withdrawn */
+	uint8_t type;               /* enum hca_obj_type */
+	bool devx;                  /* made by DEVX: verbs commands do not find it */
+	uint64_t pinned_pages;      /* of its rings or its range: kernel/limits.c */
+	uint64_t user_handle;       /* names the object in events */
+	struct hca_obj *held[3];    /* DEVX: umems, and its TD or TIS, which it counts as used */
+	struct devx_sub *devx_subs; /* DEVX: who gets its events */
 };
 
 /* A range of application memory in which DEVX objects have their rings and records. */
@@ -349,8 +352,11 @@ struct hca_dev {
 	uint32_t self_lb_cnt;            /* TIRs that want the function's own frames */
 	struct hca_ctx *ctxs;
 	struct hca_mcast *mcast;
-	struct hca_cnt cnt; /* N */
-	uint32_t cm_work;   /* the connection manager has something for the NIC: cm/cm.h */
+	struct hca_cnt cnt;       /* N */
+	uint32_t cm_work;         /* the connection manager has something for the NIC: cm/cm.h */
+	pthread_mutex_t ev_mutex; /* DEVX: kernel/devx_events.h */
+	struct devx_file *devx_files; /* of all contexts */
+	struct devx_sub *devx_subs;   /* who gets events of the port */
 	struct nic_dev *nic;
 };
 

@@ -86,7 +86,6 @@ struct ucma_event {
 
 struct ucma_file {
 	struct hca_evq q; /* one byte an event: the descriptor polls */
-	int wait_fd; /* another read end, which blocks whatever the application sets on its own */
 	struct ucma_event *events, **tail;
 	uint32_t event_cnt;
 };

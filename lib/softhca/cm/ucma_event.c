@@ -12,18 +12,14 @@
  *   close   identifiers go first, and take their events along
  *
  * A thread that has taken a byte may find no event, because it was purged meanwhile: it waits
- * again. The wait is a read() of a descriptor of its own, so signals and cancellation act on it as
- * on the wait inside Linux, and closing the application's descriptor does not end it, as in Linux.
- * Source: Linux drivers/infiniband/core/ucma.c.
+ * again. The wait is a read() of a descriptor of its own (hca_evq_wait), so signals and
+ * cancellation act on it as on the wait inside Linux. Source: Linux drivers/infiniband/core/ucma.c.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "softhca/cm/cm_impl.h"
-#include "softhca/hca_real.h"
 
 /* Beyond requests, which the backlog bounds, an identifier has few events. */
 #define EVENTS_MAX 32768u
@@ -31,23 +27,13 @@
 int ucma_file_open(struct ucma_file **file_out)
 {
 	struct ucma_file *file = calloc(1, sizeof(*file));
-	char path[64];
 	int rc;
 
 	if (!file)
 		return -ENOMEM;
 	file->tail = &file->events;
-	rc = hca_evq_open(&file->q, 1);
+	rc = hca_evq_open_tokens(&file->q);
 	if (rc) {
-		free(file);
-		return rc;
-	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->q.own_fd);
-	file->wait_fd = real_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (file->wait_fd < 0) {
-		rc = -errno;
-		real_close(file->q.app_fd);
-		hca_evq_close(&file->q);
 		free(file);
 		return rc;
 	}
@@ -58,7 +44,6 @@ int ucma_file_open(struct ucma_file **file_out)
 /* All identifiers are gone, and with them their events. */
 void ucma_file_close(struct ucma_file *file)
 {
-	real_close(file->wait_fd);
 	hca_evq_close(&file->q);
 	free(file);
 }
@@ -155,20 +140,10 @@ void ucma_event_move(struct cm_id *id, struct ucma_file *to)
 	}
 }
 
-/* Returns: 0: a byte was taken. O_NONBLOCK is the application's, on its own descriptor. */
-static int event_wait(struct ucma_file *file)
-{
-	const int flags = fcntl(file->q.app_fd, F_GETFL);
-	const bool nonblock = flags >= 0 && flags & O_NONBLOCK;
-	uint8_t byte;
-
-	return read(nonblock ? file->q.own_fd : file->wait_fd, &byte, 1) == 1 ? 0 : -errno;
-}
-
 int ucma_event_get(struct ucma_file *file, sigset_t *old, struct ucma_event **event_out)
 {
 	for (;;) {
-		int rc = event_wait(file);
+		int rc = hca_evq_wait(&file->q);
 
 		if (rc)
 			return rc;

@@ -15,6 +15,10 @@ int do_devx_obj_create(struct uv_ioctl *io);
 int do_devx_obj_destroy(struct uv_ioctl *io);
 int do_devx_obj_modify(struct uv_ioctl *io);
 int do_devx_obj_query(struct uv_ioctl *io);
+int do_devx_obj_async_query(struct uv_ioctl *io);
+int do_devx_subscribe(struct uv_ioctl *io);
+int do_devx_cmd_fd(struct uv_ioctl *io);
+int do_devx_event_fd(struct uv_ioctl *io);
 int do_devx_umem_reg(struct uv_ioctl *io);
 int do_devx_umem_dereg(struct uv_ioctl *io);
 

@@ -23,6 +23,7 @@
 
 #include "softhca/hca_real.h"
 #include "softhca/kernel/ctl.h"
+#include "softhca/kernel/devx_events.h"
 #include "softhca/kernel/kernel.h"
 
 #define PIPE_BYTES      (1u << 20) /* if refused, the default pipe holds 8192 completion events */
@@ -40,7 +41,7 @@ int hca_evq_open(struct hca_evq *q, uint32_t event_bytes)
 	if (pipe2(fd, O_CLOEXEC))
 		return -errno;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd[0]);
-	*q = (struct hca_evq){.wr_fd = fd[1], .event_bytes = event_bytes};
+	*q = (struct hca_evq){.wr_fd = fd[1], .wait_fd = -1, .event_bytes = event_bytes};
 	q->own_fd = real_open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
 	q->app_fd = q->own_fd < 0 ? -1 : real_open(path, O_RDWR | O_CLOEXEC, 0);
 	rc = q->app_fd < 0 ? -errno : 0;
@@ -55,9 +56,43 @@ int hca_evq_open(struct hca_evq *q, uint32_t event_bytes)
 	return 0;
 }
 
+/* The wait has a descriptor of its own: closing the application's does not end it, as in Linux, and
+ * a number that is reused meanwhile is not read from. */
+int hca_evq_open_tokens(struct hca_evq *q)
+{
+	char path[64];
+	int rc = hca_evq_open(q, 1);
+
+	if (rc)
+		return rc;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", q->own_fd);
+	q->wait_fd = real_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (q->wait_fd >= 0)
+		return 0;
+	rc = -errno;
+	real_close(q->app_fd);
+	hca_evq_close(q);
+	return rc;
+}
+
+bool hca_evq_blocks(const struct hca_evq *q)
+{
+	const int flags = fcntl(spw_thr_load_rlx(&q->app_fd), F_GETFL);
+
+	return flags < 0 || !(flags & O_NONBLOCK);
+}
+
+int hca_evq_wait(const struct hca_evq *q)
+{
+	uint8_t byte;
+
+	return read(hca_evq_blocks(q) ? q->wait_fd : q->own_fd, &byte, 1) == 1 ? 0 : -errno;
+}
+
 /* app_fd is the application's to close. */
 void hca_evq_close(struct hca_evq *q)
 {
+	real_close(q->wait_fd);
 	real_close(q->own_fd);
 	real_close(q->wr_fd);
 }
@@ -114,7 +149,7 @@ int hca_channel_open(struct hca_ctx *ctx, int *fd_out)
 	if (!ch)
 		return -ENOMEM;
 	rc = hca_evq_open(&ch->q, sizeof(struct ib_uverbs_comp_event_desc));
-	if (!rc && (rc = hca_mark_set(ch->q.app_fd))) {
+	if (!rc && (rc = hca_mark_set(ch->q.app_fd, HCA_MARK_FILE))) {
 		real_close(ch->q.app_fd);
 		hca_evq_close(&ch->q);
 	}
@@ -173,6 +208,7 @@ void hca_event_comp(struct hca_cq *cq)
 
 	if (cq->channel && hca_evq_send(&cq->channel->q, &ev))
 		cq->comp_sent++;
+	devx_event_comp(cq);
 }
 
 void hca_event_purge_cq(struct hca_cq *cq)
@@ -220,10 +256,12 @@ static bool event_send_async(struct hca_ctx *ctx, uint64_t element, enum hca_eve
 
 /* async_sent is what a destroy command reports, as comp_sent is for completions. An event names its
  * object by the address that libibverbs gave with the create command. There is none for an object
- * of DEVX, so an event about one would lead libibverbs to address 0. */
+ * of DEVX, whose events have subscribers. */
 static void event_object(struct hca_obj *o, enum hca_event type)
 {
-	if (!o->devx && event_send_async(o->ctx, o->user_handle, type))
+	if (o->devx)
+		devx_event_object(o, type);
+	else if (event_send_async(o->ctx, o->user_handle, type))
 		o->async_sent++;
 }
 
@@ -252,8 +290,13 @@ void hca_event_port(struct hca_dev *dev, enum hca_event type)
 {
 	uint64_t element = type == HCA_EVENT_DEVICE_FATAL ? 0 : 1;
 
-	for (struct hca_ctx *ctx = dev->ctxs; ctx; ctx = ctx->next)
+	for (struct hca_ctx *ctx = dev->ctxs; ctx; ctx = ctx->next) {
 		event_send_async(ctx, element, type);
+		if (!element)
+			devx_files_end(ctx);
+	}
+	if (element)
+		devx_event_port(dev, type);
 }
 
 void hca_event_purge_async(struct hca_obj *o)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "softhca/kernel/ctl.h"
+#include "softhca/kernel/devx_events.h"
 #include "softhca/nic/nic.h"
 
 #define HANDLES_LOG2 20u /* objects of one context */
@@ -124,6 +125,7 @@ void hca_ctx_close(struct hca_ctx *ctx)
 	while (ctx->channels)
 		hca_channel_put(ctx->channels);
 	hca_async_close(ctx);
+	devx_files_end(ctx);
 	hca_unlock(dev);
 	hca_uar_unmap_ctx(ctx);
 	hca_tbl_free(&ctx->objs);
@@ -194,5 +196,6 @@ void hca_obj_free(struct hca_obj *o)
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(o->held) && o->held[i]; i++)
 		o->held[i]->use_cnt--;
 	hca_obj_unpin(o);
+	devx_subs_detach(o);
 	free(o);
 }

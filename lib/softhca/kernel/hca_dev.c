@@ -18,6 +18,7 @@
 
 #include "base/spw_err.h"
 #include "softhca/kernel/ctl.h"
+#include "softhca/kernel/devx_events.h"
 #include "softhca/nic/nic.h"
 
 /* In Linux's order: link-local, then IPv4-mapped; of each, RoCE v1 before v2. */
@@ -71,6 +72,7 @@ static int dev_init(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx
 	dev->mtu_bytes = cfg->mtu_bytes;
 	dev->link_up = 1;
 	dev_mutex_init(&dev->mutex);
+	pthread_mutex_init(&dev->ev_mutex, NULL);
 	rc = nic_attach(dev);
 	if (rc)
 		return spw_err_ctx(rc, "%s", dev->id.name);
@@ -116,6 +118,8 @@ void hca_devs_close(struct hca_dev *devs, uint32_t cnt)
 		nic_detach(d);
 		for (uint32_t k = 0; k < SPW_ARRAY_CNT(t); k++)
 			hca_tbl_free(t[k]);
+		devx_files_free(d);
+		pthread_mutex_destroy(&d->ev_mutex);
 		pthread_mutex_destroy(&d->mutex);
 	}
 	free(devs);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One byte for each descriptor that a process can have: set if it is a device file or a channel of
- * this library. Pages of marks are allocated with the first mark in them and never freed. Reading a
- * mark takes no lock, since every interposed write, ioctl and close reads one.
+ * One byte for each descriptor that a process can have: what it is of this library (enum hca_mark).
+ * Pages of marks are allocated with the first mark in them and never freed. Reading a
+ * mark takes no lock, since every interposed read, write, ioctl and close reads one.
  *
  *   pages   [0] first | [1] NULL | ... | [n] NULL          one page for 65536 descriptors
  *
@@ -47,7 +47,7 @@ static uint8_t *marks_page_make(int fd)
 	return none;
 }
 
-int hca_mark_set(int fd)
+int hca_mark_set(int fd, enum hca_mark mark)
 {
 	uint8_t *page = marks_page(fd);
 
@@ -55,7 +55,7 @@ int hca_mark_set(int fd)
 		page = marks_page_make(fd);
 	if (!page)
 		return -ENOMEM;
-	spw_thr_store_rlx(&page[(uint32_t)fd % PAGE_FDS], 1);
+	spw_thr_store_rlx(&page[(uint32_t)fd % PAGE_FDS], (uint8_t)mark);
 	return 0;
 }
 
@@ -67,11 +67,11 @@ void hca_mark_clear(int fd)
 		spw_thr_store_rlx(&page[(uint32_t)fd % PAGE_FDS], 0);
 }
 
-bool hca_mark_get(int fd)
+enum hca_mark hca_mark_get(int fd)
 {
 	const uint8_t *page = marks_page(fd);
 
-	return page && spw_thr_load_rlx(&page[(uint32_t)fd % PAGE_FDS]);
+	return page ? spw_thr_load_rlx(&page[(uint32_t)fd % PAGE_FDS]) : HCA_MARK_NONE;
 }
 
 /* In a forked child, and at exit: no descriptor is ours any more. */

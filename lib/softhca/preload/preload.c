@@ -15,6 +15,7 @@
  *   open("/dev/infiniband/uverbs0")     opens a memfd, and marks it (proc_cdev_open)
  *   write, ioctl on a marked one        runs the command (uv_write, uv_ioctl in kernel/;
  *                                       ucma_write in cm/)
+ *   read on a file of DEVX events       takes one event (devx_file_read in kernel/devx/)
  *   anything else                       calls the next definition
  *
  * What to know before changing it: nothing here may call a function of libc that is interposed
@@ -38,6 +39,8 @@
 #include <unistd.h>
 
 #include "softhca/cm/ucma.h"
+#include "softhca/kernel/devx_events.h"
+#include "softhca/kernel/events.h"
 #include "softhca/kernel/uverbs.h"
 #include "softhca/nic/nic.h"
 #include "softhca/preload/preload.h"
@@ -85,6 +88,35 @@ EXPORT int close(int fd)
 	return NEXT(close)(fd);
 }
 
+static void events_put(void *file)
+{
+	devx_file_put(file);
+}
+
+/* A thread that waits for an event may be cancelled there. */
+static int64_t events_read(struct devx_file *file, void *buf, size_t len)
+{
+	int64_t rc;
+
+	pthread_cleanup_push(events_put, file);
+	rc = devx_file_read(file, buf, len);
+	pthread_cleanup_pop(1);
+	return rc;
+}
+
+/* Events of DEVX come one for each read. Returns: false: another descriptor. */
+static bool events_reading(int fd, void *buf, size_t len, ssize_t *n_out)
+{
+	struct devx_file *file = proc_events_get(fd);
+	int64_t rc;
+
+	if (!file)
+		return false;
+	rc = events_read(file, buf, len);
+	*n_out = rc < 0 ? fail_errno((int)-rc) : (ssize_t)rc;
+	return true;
+}
+
 /* sysfs shows the value of the moment of each read, also of a file that stays open; the emulated
  * file is written again before it is read. */
 #define READING(name, params, args)     \
@@ -93,9 +125,18 @@ EXPORT int close(int fd)
 		vfs_reading(fd);        \
 		return NEXT(name) args; \
 	}
+#define READING_EVENTS(name, params, args)            \
+	EXPORT ssize_t name params                    \
+	{                                             \
+		ssize_t n;                            \
+		if (events_reading(fd, buf, len, &n)) \
+			return n;                     \
+		vfs_reading(fd);                      \
+		return NEXT(name) args;               \
+	}
 
-READING(read, (int fd, void *buf, size_t len), (fd, buf, len));
-READING(__read_chk, (int fd, void *buf, size_t len, size_t room), (fd, buf, len, room));
+READING_EVENTS(read, (int fd, void *buf, size_t len), (fd, buf, len));
+READING_EVENTS(__read_chk, (int fd, void *buf, size_t len, size_t room), (fd, buf, len, room));
 READING(pread, (int fd, void *buf, size_t len, off_t at), (fd, buf, len, at));
 READING(pread64, (int fd, void *buf, size_t len, off64_t at), (fd, buf, len, at));
 
@@ -129,6 +170,8 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 	} else if (ctx) {
 		rc = uv_write(ctx, buf, len);
 		proc_ctx_put(ctx);
+	} else if (marked && hca_mark_get(fd) == HCA_MARK_EVENTS) {
+		rc = -EBADF; /* open for reading only */
 	} else {
 		return NEXT(write)(fd, buf, len);
 	}

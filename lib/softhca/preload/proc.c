@@ -33,6 +33,7 @@
 #include "softhca/cm/ucma.h"
 #include "softhca/hca_real.h"
 #include "softhca/kernel/ctl.h"
+#include "softhca/kernel/devx_events.h"
 #include "softhca/kernel/ethtool.h"
 #include "softhca/kernel/events.h"
 #include "softhca/nic/nic.h"
@@ -191,7 +192,7 @@ void proc_exit(void)
 
 bool proc_fd_marked(int fd)
 {
-	return hca_mark_get(fd);
+	return hca_mark_get(fd) != HCA_MARK_NONE;
 }
 
 static void proc_file_close(struct dev_file *f)
@@ -236,7 +237,7 @@ int proc_cdev_open(uint32_t dev_idx, int flags)
 		return -1;
 	}
 	f->refs = 1;
-	rc = hca_mark_set(f->fd);
+	rc = hca_mark_set(f->fd, HCA_MARK_FILE);
 	if (rc) {
 		real_close(f->fd);
 		proc_file_close(f);
@@ -346,6 +347,18 @@ void proc_cma_put(struct ucma_file *cma)
 		proc_file_put(f, false);
 }
 
+/* These live in their devices, since they outlive their contexts. */
+struct devx_file *proc_events_get(int fd)
+{
+	struct devx_file *f = NULL;
+
+	if (hca_mark_get(fd) != HCA_MARK_EVENTS)
+		return NULL;
+	for (uint32_t i = 0; i < self.cfg.dev_cnt && !f; i++)
+		f = devx_file_get(&self.devs[i], fd);
+	return f;
+}
+
 /* A completion or event channel: any context may have opened it, so all are asked. */
 static void channel_closing(int fd)
 {
@@ -366,9 +379,15 @@ static void channel_closing(int fd)
  * be reused as soon as it is closed. */
 void proc_fd_closing(int fd)
 {
+	const enum hca_mark mark = hca_mark_get(fd);
 	struct dev_file *f;
 
 	hca_mark_clear(fd);
+	if (mark == HCA_MARK_EVENTS) {
+		for (uint32_t i = 0; i < self.cfg.dev_cnt; i++)
+			if (devx_file_closed(&self.devs[i], fd))
+				return;
+	}
 	pthread_mutex_lock(&mutex);
 	f = proc_file_of(fd);
 	pthread_mutex_unlock(&mutex);

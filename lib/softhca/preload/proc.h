@@ -18,6 +18,7 @@
 #include "softhca/kernel/tree.h"
 
 struct ucma_file;
+struct devx_file;
 
 struct proc {
 	struct hca_cfg cfg;
@@ -55,6 +56,9 @@ struct hca_ctx *proc_ctx_get(int fd);
 void proc_ctx_put(struct hca_ctx *ctx);
 struct ucma_file *proc_cma_get(int fd);
 void proc_cma_put(struct ucma_file *cma);
+/* Returns: the file of DEVX events that the descriptor is, for devx_file_put; NULL: none of those.
+ */
+struct devx_file *proc_events_get(int fd);
 /* Purpose: the application closes a device file or a channel; called before the real close. */
 void proc_fd_closing(int fd);
 

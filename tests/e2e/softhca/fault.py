@@ -15,11 +15,11 @@ import peers
 SECONDS = 100
 
 
-def on_request(program):
+def on_request(program, *options):
     """The C test that breaks its own device."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'control')
-        print(peers.run(peers.Fabric([], ['--control', path]).argv([program, path]), SECONDS))
+        print(peers.run(peers.Fabric([], ['--control', path, *options]).argv([program, path]), SECONDS))
 
 
 def link(program):

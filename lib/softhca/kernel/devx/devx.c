@@ -11,6 +11,7 @@
  *   OBJ_CREATE     a new handle       CREATE_*, ALLOC_*        answered
  *   OBJ_MODIFY     handle             MODIFY_*                 must be the handle's
  *   OBJ_QUERY      handle             QUERY_*                  must be the handle's
+ *   ASYNC_QUERY    handle, a file     QUERY_*                  must be the handle's
  *   OBJ_DESTROY    handle             the kernel makes it      -
  *
  * Three refusals, in this order, with different marks:
@@ -18,6 +19,9 @@
  *   the kernel does not know the opcode, or the number is another's    EINVAL, no mailbox
  *   the firmware does not know it, or a mailbox is cut short           EREMOTEIO, BAD_OP, *_LEN
  *   the command's own checks                                           EREMOTEIO, its status
+ *
+ * Of an asynchronous query only the first one is its errno; its mailbox goes to a file
+ * (devx_file.c).
  *
  * What to know before changing it: a DEVX object is the verbs object of the same kind (hca_obj.h)
  * with `devx` set, so that no verbs command finds its handle. It keeps what lies under it by
@@ -31,7 +35,9 @@
 #include <errno.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "softhca/kernel/devx/devx_ev.h"
 #include "softhca/nic/nic.h"
 
 #define HEAD_BYTES 16u /* of every mailbox */
@@ -138,7 +144,7 @@ struct hca_wq *devx_wq_number(struct hca_ctx *ctx, uint64_t rqn)
 
 /* What a mailbox names the object by. Numbers that the NIC looks up, or that stand in doorbells and
  * CQEs, are the device's; the others are handles, which no other context can hit upon. */
-static uint32_t obj_number(const struct hca_obj *o)
+uint32_t devx_obj_number(const struct hca_obj *o)
 {
 	switch ((enum hca_obj_type)o->type) {
 	case HCA_CQ:
@@ -213,18 +219,15 @@ struct devx_box {
 	uint16_t out_id;
 };
 
-static int box_open(struct uv_ioctl *io, struct devx_box *b, uint16_t in_id, uint16_t out_id)
+static int box_open(struct uv_ioctl *io, struct devx_box *b, uint16_t in_id, uint32_t out_bytes)
 {
-	const struct ib_uverbs_attr *in = uv_ioctl_attr(io, in_id),
-				    *out = uv_ioctl_attr(io, out_id);
+	const struct ib_uverbs_attr *in = uv_ioctl_attr(io, in_id);
 	int rc;
 
-	if (!in || in->len < HEAD_BYTES || !out || out->len < HEAD_BYTES)
+	if (!in || in->len < HEAD_BYTES)
 		return -EINVAL;
-	*b = (struct devx_box){.c = {.ctx = io->ctx, .in_bytes = in->len},
-			       .out_bytes = out->len,
-			       .out_id = out_id};
-	b->mem = calloc(1, (size_t)in->len + out->len);
+	*b = (struct devx_box){.c = {.ctx = io->ctx, .in_bytes = in->len}, .out_bytes = out_bytes};
+	b->mem = calloc(1, in->len + SPW_MAX((size_t)out_bytes, HEAD_BYTES));
 	if (!b->mem)
 		return -ENOMEM;
 	rc = hca_umem_read(b->mem, uv_attr_src(in), in->len);
@@ -239,6 +242,25 @@ static int box_open(struct uv_ioctl *io, struct devx_box *b, uint16_t in_id, uin
 	return 0;
 }
 
+/* With the answer in an attribute. */
+static int box_open_attr(struct uv_ioctl *io, struct devx_box *b, uint16_t in_id, uint16_t out_id)
+{
+	const struct ib_uverbs_attr *out = uv_ioctl_attr(io, out_id);
+	int rc = !out || out->len < HEAD_BYTES ? -EINVAL : box_open(io, b, in_id, out->len);
+
+	if (!rc)
+		b->out_id = out_id;
+	return rc;
+}
+
+/* rc: of the command, its status. */
+static void box_answer(struct devx_box *b, int rc)
+{
+	devx_put(b->c.out, DEVX_OUT_STATUS, (uint64_t)rc);
+	if (rc)
+		devx_put(b->c.out, DEVX_OUT_SYNDROME, b->c.syndrome);
+}
+
 /* rc: of the command. Frees the box. */
 static int box_close(struct uv_ioctl *io, struct devx_box *b, int rc)
 {
@@ -248,9 +270,7 @@ static int box_close(struct uv_ioctl *io, struct devx_box *b, int rc)
 		free(b->mem);
 		return rc;
 	}
-	devx_put(b->c.out, DEVX_OUT_STATUS, (uint64_t)rc);
-	if (rc)
-		devx_put(b->c.out, DEVX_OUT_SYNDROME, b->c.syndrome);
+	box_answer(b, rc);
 	put = uv_attr_put(io, b->out_id, b->c.out, b->out_bytes);
 	free(b->mem);
 	return put ? put : rc ? -EREMOTEIO : 0;
@@ -272,7 +292,8 @@ static int box_check(const struct devx_box *b, enum devx_method method)
 int do_devx_other(struct uv_ioctl *io)
 {
 	struct devx_box b;
-	int rc = box_open(io, &b, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT);
+	int rc = box_open_attr(io, &b, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN,
+			       MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT);
 
 	if (rc)
 		return rc;
@@ -285,8 +306,8 @@ int do_devx_other(struct uv_ioctl *io)
 int do_devx_obj_create(struct uv_ioctl *io)
 {
 	struct devx_box b;
-	int rc = box_open(io, &b, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
-			  MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT);
+	int rc = box_open_attr(io, &b, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
+			       MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT);
 
 	if (rc)
 		return rc;
@@ -325,28 +346,33 @@ int do_devx_obj_destroy(struct uv_ioctl *io)
 }
 
 /* The number in the mailbox must be the handle's. A verbs object is legal here too. */
+static int obj_check(struct devx_box *b, enum devx_method method, uint32_t handle)
+{
+	const struct devx_opcode *op = opcode_find(method, b->c.opcode);
+	int rc = box_check(b, method);
+	uint32_t number;
+
+	b->c.obj = hca_tbl_get(&b->c.ctx->objs, handle);
+	if (rc || !b->c.obj)
+		return rc ? rc : -ENOENT;
+	if (!op)
+		return 0;
+	number = op->type == HCA_Q_CNT ? (b->c.in_bytes < 32 ? 0 : b->c.in[31])
+				       : (uint32_t)devx_get(b->c.in, DEVX_IN_NUMBER);
+	return b->c.obj->type != op->type || devx_obj_number(b->c.obj) != number ? -EINVAL : 0;
+}
+
 static int obj_command(struct uv_ioctl *io, enum devx_method method, const uint16_t id[3])
 {
-	const struct devx_opcode *op;
 	struct devx_box b;
-	uint32_t handle, number;
+	uint32_t handle;
 	int rc = uv_attr_handle(io, id[0], &handle);
 
-	rc = rc ? rc : box_open(io, &b, id[1], id[2]);
+	rc = rc ? rc : box_open_attr(io, &b, id[1], id[2]);
 	if (rc)
 		return rc;
-	rc = box_check(&b, method);
-	op = opcode_find(method, b.c.opcode);
-	b.c.obj = hca_tbl_get(&io->ctx->objs, handle);
-	if (!rc && !b.c.obj)
-		rc = -ENOENT;
-	if (!rc && op) {
-		number = op->type == HCA_Q_CNT ? (b.c.in_bytes < 32 ? 0 : b.c.in[31])
-					       : (uint32_t)devx_get(b.c.in, DEVX_IN_NUMBER);
-		if (b.c.obj->type != op->type || obj_number(b.c.obj) != number)
-			rc = -EINVAL;
-	}
-	rc = rc ? rc : cmd_run(&b.c, op, b.out_bytes);
+	rc = obj_check(&b, method, handle);
+	rc = rc ? rc : cmd_run(&b.c, opcode_find(method, b.c.opcode), b.out_bytes);
 	return box_close(io, &b, rc);
 }
 
@@ -367,6 +393,54 @@ int do_devx_obj_query(struct uv_ioctl *io)
 				      MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT};
 
 	return obj_command(io, QUERY, id);
+}
+
+/* The result is there before the call returns, which a card may do as well. */
+static int async_run(struct devx_box *b, uint32_t handle, struct devx_file *f, uint64_t wr_id)
+{
+	struct devx_event *e;
+	int rc = obj_check(b, QUERY, handle);
+
+	rc = rc ? rc : devx_file_room(f, b->out_bytes);
+	if (rc)
+		return rc;
+	e = devx_event_new(wr_id, b->out_bytes);
+	if (!e)
+		return -ENOMEM;
+	rc = cmd_run(&b->c, opcode_find(QUERY, b->c.opcode), b->out_bytes);
+	if (rc < 0) {
+		free(e);
+		return rc;
+	}
+	box_answer(b, rc);
+	memcpy(&e->data[1], b->c.out, b->out_bytes);
+	devx_file_post(f, e);
+	return 0;
+}
+
+/* The answer has as many bytes as the caller says, be it less than a head. */
+int do_devx_obj_async_query(struct uv_ioctl *io)
+{
+	struct devx_file *f = devx_file_named(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, true);
+	uint64_t wr_id, out_bytes;
+	struct devx_box b;
+	uint32_t handle;
+	int rc = uv_attr_handle(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE, &handle);
+
+	rc = rc ? rc : uv_attr_num(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID, UINT64_MAX, &wr_id);
+	rc = rc ? rc
+		: uv_attr_num(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN, UINT16_MAX,
+			      &out_bytes);
+	if (rc)
+		return rc;
+	if (!f)
+		return -EBADF;
+	rc = box_open(io, &b, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, (uint32_t)out_bytes);
+	if (rc)
+		return rc;
+	rc = async_run(&b, handle, f, wr_id);
+	free(b.mem);
+	return rc;
 }
 
 /* Pages are the application's by their index already (do_uar_alloc). */

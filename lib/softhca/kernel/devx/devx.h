@@ -66,6 +66,9 @@ void *devx_number(struct hca_ctx *ctx, enum hca_obj_type type, uint64_t number);
 struct hca_cq *devx_cq_number(struct hca_ctx *ctx, uint64_t cqn);
 struct hca_wq *devx_wq_number(struct hca_ctx *ctx, uint64_t rqn);
 
+/* Returns: what mailboxes and events name the object by. */
+uint32_t devx_obj_number(const struct hca_obj *o);
+
 /* Purpose: [offset, offset + bytes) of a umem as memory. Returns: NULL: no such umem, outside it,
  *          or not aligned. umem_out: to be held by the object (hca_obj_hold). */
 uint8_t *devx_umem_at(struct hca_ctx *ctx, uint64_t umem, uint64_t offset, uint64_t bytes,

@@ -118,6 +118,14 @@
                                                     \
 	F(QUERY_QP, OUT_DATA_IN_ORDER, 0x11a, 1)    \
                                                     \
+	F(EQE, TYPE, 0x08, 8)                       \
+	F(EQE, SUB_TYPE, 0x18, 8)                   \
+	F(EQE, CQ_ERR_CQN, 0x108, 24)               \
+	F(EQE, CQ_ERR_SYNDROME, 0x158, 8)           \
+	F(EQE, PORT, 0x140, 4)                      \
+	F(EQE, KIND, 0x1a0, 8)                      \
+	F(EQE, NUMBER, 0x1c8, 24)                   \
+                                                    \
 	F(VPORT, MIN_INLINE, 0x05, 3)               \
 	F(VPORT, ROCE_EN, 0x1f, 1)                  \
                                                     \

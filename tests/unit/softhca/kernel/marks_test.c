@@ -24,7 +24,7 @@ static void each_alone(void **state)
 	(void)state;
 	nothing_is_marked();
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(fds); i++) {
-		assert_int_equal(hca_mark_set(fds[i]), 0);
+		assert_int_equal(hca_mark_set(fds[i], HCA_MARK_FILE), 0);
 		for (unsigned k = 0; k < SPW_ARRAY_CNT(fds); k++)
 			assert_int_equal(hca_mark_get(fds[k]), k == i);
 		hca_mark_clear(fds[i]);
@@ -36,7 +36,7 @@ static void all_go_at_once(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(fds); i++)
-		assert_int_equal(hca_mark_set(fds[i]), 0);
+		assert_int_equal(hca_mark_set(fds[i], HCA_MARK_FILE), 0);
 	hca_marks_clear();
 	nothing_is_marked();
 }
