@@ -6,7 +6,8 @@ import os
 import struct
 import sys
 
-CREATE, MODIFY, QUERY, OTHER, DESTROY, UMEM, UNUMEM, PAGE, EQN, SWAP = range(10)
+(CREATE, MODIFY, QUERY, OTHER, DESTROY, UMEM, UNUMEM, PAGE, EQN, SWAP, CHANNEL, SUBSCRIBE, ASYNC, RAISE, READ,
+ CLOSE) = range(16)
 
 
 def record(step, fields=(), opcode=0, obj=0, size=512):
@@ -77,6 +78,22 @@ def sessions():
                                       for size in (0, 8, 16, 64, 271))
     yield 'foreign', start() + record(SWAP) + rq() + sq() + record(DESTROY, obj=5) + record(UNUMEM, obj=4)
     yield 'busy', start() + sq() + b''.join(record(DESTROY, obj=o) + record(UNUMEM, obj=o) for o in range(7))
+    # 6: a channel; of the CQ both events, of the port one. Lists of 10 bytes: up to 8 would not lie in the arena.
+    port = [(16 * i, 8, 9) for i in range(5)]
+    subscribe = (record(SUBSCRIBE, [(8000, 1, 6), (16, 8, 4)], 0, 5, size=10) +
+                 record(SUBSCRIBE, [(8000, 0, 6), *port], 0x0900, size=10) +
+                 record(SUBSCRIBE, [(8000, 2, 6), (8000, 0, 1)], 0x0900, size=10))
+    events = record(RAISE, opcode=1, obj=5) * 2 + record(RAISE, obj=5) + record(RAISE, obj=31)
+    reads = record(READ, obj=6, size=7) + record(READ, obj=6, size=72) * 5
+    for name, omit in (('cookies', 1), ('entries', 0)):
+        yield name, (start() + record(CHANNEL, opcode=omit) + subscribe + events + reads + record(DESTROY, obj=5) +
+                     record(READ, obj=6) + events + record(CLOSE, obj=6) + events)
+    yield 'channel_first', start() + record(CHANNEL) + subscribe + events + record(CLOSE, obj=6) + events
+    yield 'channel_foreign', start() + record(CHANNEL) + record(SWAP) + subscribe + events + reads
+    query = [(0x48, 24, 'o', 6), (272, 0, 7)]
+    yield 'async', (start() + rq() + record(CHANNEL, obj=1) + record(ASYNC, query, 0x90b, 6) * 3 +
+                    record(ASYNC, [(0x48, 24, 'o', 6), (8, 0, 7)], 0x90b, 6) + record(READ, obj=7, size=20) +
+                    record(READ, obj=7, size=280) * 4 + record(ASYNC, query, 0x902, 6) + record(DESTROY, obj=6))
     yield 'unknown', b''.join(record(step, opcode=op) for step in (CREATE, MODIFY, QUERY, OTHER) for op in
                               (0, 0x200, 0x500, 0x710, 0x939, 0xa00, 0xb00, 0xffff))
 

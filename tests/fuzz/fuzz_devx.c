@@ -10,6 +10,7 @@
  * A field goes to its bits of a mailbox of zeros. is_object: the value is an index into the objects
  * made so far, and the field gets its number, so that chains of objects survive mutation.
  */
+#include <fcntl.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +21,31 @@
 #include "fuzz_call.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/devx/devx_prm.h"
+#include "softhca/kernel/devx_events.h"
+#include "softhca/kernel/kernel.h"
 
 #define OBJECTS   32u
 #define BOX_BYTES 1024u
 
-enum step { CREATE, MODIFY, QUERY, OTHER, DESTROY, UMEM, UNUMEM, PAGE, EQN, SWAP, STEPS };
+enum step {
+	CREATE,
+	MODIFY,
+	QUERY,
+	OTHER,
+	DESTROY,
+	UMEM,
+	UNUMEM,
+	PAGE,
+	EQN,
+	SWAP,
+	CHANNEL,
+	SUBSCRIBE,
+	ASYNC,
+	RAISE,
+	READ,
+	CLOSE,
+	STEPS
+};
 
 struct record {
 	uint8_t step, object;
@@ -161,6 +182,93 @@ static void run_device(struct hca_ctx *ctx, uint16_t method, uint64_t in, uint16
 	uv_ioctl(ctx, CALL_AT);
 }
 
+/* ---- events: a channel is remembered by its descriptor ---- */
+
+static void run_channel(struct hca_ctx *ctx, uint32_t flags, bool cmds)
+{
+	struct ib_uverbs_attr *a = call_start(
+		cmds ? MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD : MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD,
+		MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC, cmds ? 1 : 2);
+
+	a[0] = attr(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE, 0, 0);
+	a[1] = attr(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS, 4, flags);
+	if (uv_ioctl(ctx, CALL_AT))
+		return;
+	fcntl((int)a[0].data, F_SETFL, O_RDWR | O_NONBLOCK);
+	remember(a[0].data, (uint32_t)a[0].data);
+}
+
+/* The mailbox is the list of types. The first field: its value is the channel's index, and two bits
+ * of its width say whether an object and an eventfd are named. */
+static void run_subscribe(struct hca_ctx *ctx, uint64_t handle, const struct field *f, uint32_t cnt,
+			  uint16_t bytes)
+{
+	const bool with_object = cnt > 0 && f[0].width & 1, to_eventfd = cnt > 1 && f[0].width & 2;
+	struct ib_uverbs_attr *a = call_start(
+		MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT, with_object ? 4 : 3);
+
+	a[0] = attr(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE, 0,
+		    objects[cnt > 0 ? f[0].value % OBJECTS : 0].handle);
+	a[1] = attr(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST, bytes, (uintptr_t)IN_AT);
+	a[2] = to_eventfd ? attr(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM, 4, f[1].value)
+			  : attr(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, 8, handle);
+	a[3] = attr(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE, 0, handle);
+	uv_ioctl(ctx, CALL_AT);
+}
+
+/* width of the first field: how long the answer may be. */
+static void run_async(struct hca_ctx *ctx, uint64_t handle, const struct field *f, uint32_t cnt,
+		      uint16_t in_bytes)
+{
+	struct ib_uverbs_attr *a =
+		call_start(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY, 5);
+
+	a[0] = attr(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE, 0, handle);
+	a[1] = attr(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, in_bytes, (uintptr_t)IN_AT);
+	a[2] = attr(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, 0,
+		    objects[cnt > 0 ? f[cnt - 1].value % OBJECTS : 0].handle);
+	a[3] = attr(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID, 8, handle);
+	a[4] = attr(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN, 8, cnt > 0 ? f[cnt - 1].bit : 272);
+	if (in_bytes <= 8)
+		memcpy(&a[1].data, IN_AT, 8);
+	uv_ioctl(ctx, CALL_AT);
+}
+
+/* What the NIC raises of such an object. */
+static void run_raise(struct hca_ctx *ctx, uint64_t handle, uint16_t which)
+{
+	struct hca_obj *o = hca_tbl_get(&ctx->objs, (uint32_t)handle);
+
+	hca_lock(ctx->dev);
+	if (!o)
+		hca_event_port(ctx->dev, which & 1 ? HCA_EVENT_PORT_ACTIVE : HCA_EVENT_PORT_ERR);
+	else if (o->type == HCA_CQ && which & 1)
+		hca_event_comp((struct hca_cq *)o);
+	else if (o->type == HCA_CQ)
+		hca_event_cq((struct hca_cq *)o, HCA_EVENT_CQ_ERR);
+	else if (o->type == HCA_WQ)
+		hca_event_wq((struct hca_wq *)o, HCA_EVENT_WQ_FATAL);
+	else if (o->type == HCA_QP)
+		hca_event_qp((struct hca_qp *)o, HCA_EVENT_QP_FATAL);
+	hca_unlock(ctx->dev);
+}
+
+static void run_read(uint64_t fd, uint16_t bytes)
+{
+	struct devx_file *f = devx_file_get(devs, (int)fd);
+
+	if (f) {
+		devx_file_read(f, OUT_AT, bytes);
+		devx_file_put(f);
+	}
+}
+
+static void run_close(uint64_t fd)
+{
+	if (devx_file_closed(devs, (int)fd))
+		close((int)fd);
+}
+
 /* ---- records ---- */
 
 static void fill_box(const struct record *r, const struct field *f, uint32_t cnt)
@@ -173,6 +281,36 @@ static void fill_box(const struct record *r, const struct field *f, uint32_t cnt
 			 f[i].is_object & 1 ? objects[f[i].value % OBJECTS].number : f[i].value);
 	}
 	devx_put(IN_AT, DEVX_IN_OPCODE, r->opcode);
+}
+
+static void run_events(struct hca_ctx *ctx, const struct record *r, const struct field *f,
+		       uint32_t cnt)
+{
+	const uint64_t handle = objects[r->object % OBJECTS].handle;
+	const uint16_t bytes = (uint16_t)SPW_MIN((uint32_t)r->in_bytes, BOX_BYTES);
+
+	switch ((enum step)(r->step % STEPS)) {
+	case CHANNEL:
+		run_channel(ctx, r->opcode, r->object & 1);
+		break;
+	case SUBSCRIBE:
+		run_subscribe(ctx, handle, f, cnt, bytes);
+		break;
+	case ASYNC:
+		run_async(ctx, handle, f, cnt, bytes);
+		break;
+	case RAISE:
+		run_raise(ctx, handle, r->opcode);
+		break;
+	case READ:
+		run_read(handle, bytes);
+		break;
+	case CLOSE:
+		run_close(handle);
+		break;
+	default:
+		break;
+	}
 }
 
 static void run_record(struct hca_ctx **ctx, const struct record *r, const struct field *f,
@@ -210,14 +348,15 @@ static void run_record(struct hca_ctx **ctx, const struct record *r, const struc
 	case EQN:
 		run_device(ctx[0], MLX5_IB_METHOD_DEVX_QUERY_EQN, r->opcode, 4);
 		break;
-	case SWAP:
-	case STEPS: {
+	case SWAP: {
 		struct hca_ctx *first = ctx[0];
 
 		ctx[0] = ctx[1];
 		ctx[1] = first;
 		break;
 	}
+	default:
+		run_events(ctx[0], r, f, cnt);
 	}
 }
 
@@ -250,7 +389,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	hca_ctx_close(ctx[0]);
 	hca_ctx_close(ctx[1]);
-	for (int i = fd; i < fd + 64; i++) /* what the contexts opened */
+	devx_files_free(devs);
+	for (int i = fd; i < fd + 192; i++) /* what the contexts opened */
 		close(i);
 	return 0;
 }
