@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * One byte for each descriptor that a process can have: what it is of this library (enum hca_mark).
- * Pages of marks are allocated with the first mark in them and never freed. Reading a
- * mark takes no lock, since every interposed read, write, ioctl and close reads one.
+ * Pages of marks are allocated with the first mark in them and never freed. Reading a mark takes no
+ * lock, since every interposed read, write, ioctl and close reads one.
  *
  *   pages   [0] first | [1] NULL | ... | [n] NULL          one page for 65536 descriptors
  *

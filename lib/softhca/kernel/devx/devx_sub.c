@@ -4,11 +4,11 @@
  * Subscriptions: which events of the device go to which file, and the event queue entries (EQE)
  * that they are.
  *
- *   the NIC raises          EQE type   number in it at      of
- *   a completion            00         38 cqn               CQ that is armed (event 0 of its
- * object) CQ_ERR                  04         20 cqn, 2b why       CQ QP_*, WQ_FATAL events[]   38,
- * kind at 34       RQ 1, SQ 2 PORT_ACTIVE, PORT_ERR   09         28 port << 4         the device;
- * sub type 4, 1
+ *   the NIC raises          EQE type   number in it at         of
+ *   a completion            00         38 cqn                  an armed CQ (its event 0)
+ *   CQ_ERR                  04         20 cqn, 2b why          CQ
+ *   QP_*, WQ_FATAL          events[]   38, kind at 34          RQ 1, SQ 2
+ *   PORT_ACTIVE, PORT_ERR   09         28 port, 07 sub type    the device
  *
  *   subscribe ──► list of the object, or of the device ──► object destroyed: off that list
  *            └──► list of the file ─────────────────────► file ended: freed
