@@ -40,7 +40,7 @@ static const struct {
 	uint32_t cnt;
 	const char *names, *smallest, *likely;
 } unit_set[] = {
-	[SPW_OPT_UNIT_NONE] = {NULL, 0, "none", ""},
+	[SPW_OPT_UNIT_NONE] = {NULL, 0, "none", "", NULL},
 	[SPW_OPT_UNIT_BYTES] = {byte_unit, SPW_ARRAY_CNT(byte_unit), "B, KiB, MiB, GiB (K, M, G)",
 				"byte", "B"},
 	[SPW_OPT_UNIT_NS] = {time_unit, SPW_ARRAY_CNT(time_unit), "ns, us, ms, s, min", "ns", "ms"},
