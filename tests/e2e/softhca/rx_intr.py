@@ -18,7 +18,7 @@ MAC = '02:00:00:00:00:77'  # of the interface as well: net_mlx5 takes it from th
 def main():
     card, program = sys.argv[1:]
     peers.need('unshare', 'ip')
-    testpmd.enter_namespace()
+    peers.enter_netns('net_mlx5 needs')
     subprocess.run(['ip', 'link', 'set', 'spwt0', 'address', MAC], check=True)
     prefix = f'spw{os.getpid()}intr'
     atexit.register(shutil.rmtree, spwtel.runtime_folder(prefix), ignore_errors=True)
