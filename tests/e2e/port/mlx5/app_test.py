@@ -87,7 +87,7 @@ def test_testpmd():
     cores = sorted(os.sched_getaffinity(0))
     with spinwire(cable, "--handler", "echo", queues=2 if len(cores) >= 4 else 1) as run:
         run.wait_ready()
-        pmd = testpmd.Testpmd(cable.fabric, "pmd", "spwt1", argparse.Namespace(stock=False, comp=0), 1,
+        pmd = testpmd.Testpmd(cable.fabric, "pmd", "spwt1", argparse.Namespace(stock=False, comp=0, card=None), 1,
                               (cores[0], cores[-1]))
         try:
             pmd.ready(deadline)
