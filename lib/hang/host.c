@@ -213,8 +213,7 @@ void hang_starved_show(const struct hang_sink *sink, const struct hang_share *sh
 
 	snprintf(sink->evidence, sink->room,
 		 "NCCL's proxy thread %ld waited for CPU %ld for %ld %% of 4.5 s and ran for %ld "
-		 "%%; "
-		 "there runs %s",
+		 "%%; that CPU is also wanted by %s",
 		 (long)row->tid.value, row->cpu.known ? (long)row->cpu.value : -1L,
 		 (long)share->wait, (long)share->run,
 		 row->rival[0] ? row->rival : "what could not be read");
@@ -231,7 +230,8 @@ enum hang_tri hang_test_starved(const struct hang_sink *sink)
 	return share.run < 20 && share.wait >= 50 ? HANG_YES : HANG_NO;
 }
 
-/* A loaded host makes all ranks wait: one counts only where the others do not. */
+/* A loaded host makes all ranks wait: one counts only where each other waits half as long at most.
+ */
 enum hang_tri hang_test_starved_slow(const struct hang_sink *sink)
 {
 	const struct hang_graph *g = sink->g;
@@ -246,7 +246,7 @@ enum hang_tri hang_test_starved_slow(const struct hang_sink *sink)
 		return HANG_UNKNOWN;
 	for (uint32_t i = 0; i < g->rank_cnt; i++)
 		if (hang_ranks_share(g, i, sink->rank) && hang_proxy_share(g, i, &others) &&
-		    others.wait >= 20)
+		    others.wait * 2 > share.wait)
 			return HANG_NO;
 	return HANG_YES;
 }

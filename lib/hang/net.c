@@ -12,8 +12,8 @@
 
 #include "hang/rules.h"
 
-#define LAST      (SPW_HANG_SNAP_CNT - 1)
-#define SLOW_LEFT 2 /* a rail is slow that moves less than its share by this */
+#define LAST    (SPW_HANG_SNAP_CNT - 1)
+#define SLOW_OF 4 /* a rail is slow that lacks one part in so many of its share */
 
 /* ---- network ---- */
 
@@ -244,7 +244,8 @@ enum hang_tri hang_test_qp(const struct hang_sink *sink)
 }
 
 /* Of a connection that moves: a rail that has chunks under way in each snapshot and moved less than
- * half of what its port's rate is of all rails' rates. */
+ * three quarters of what its port's rate is of all rails' rates. A message waits for its slowest
+ * rail, so rails of one speed move alike. */
 enum hang_tri hang_test_slow_rail(const struct hang_sink *sink)
 {
 	const struct hang_graph *g = sink->g;
@@ -267,15 +268,16 @@ enum hang_tri hang_test_slow_rail(const struct hang_sink *sink)
 	for (int64_t r = 0; r < 4 && sum >= 16 << 20 && rates > 0; r++) {
 		struct rail rail;
 		bool busy = mbps[r] > 0 && rail_find(g, conn, r, &rail);
+		const int64_t share = sum / rates * mbps[r];
 
 		for (uint32_t s = 0; s < SPW_HANG_SNAP_CNT && busy; s++)
 			busy = rail.row[s]->open_bytes.known && rail.row[s]->open_bytes.value > 0;
-		if (!busy || moved[r] >= sum / rates * mbps[r] / SLOW_LEFT)
+		if (!busy || moved[r] >= share - share / SLOW_OF)
 			continue;
 		snprintf(sink->evidence, sink->room,
 			 "%s: rail %ld moved %ld of %ld MB in 4.5 s, its share is %ld",
 			 rail.row[LAST]->device, (long)r, (long)(moved[r] / 1000000),
-			 (long)(sum / 1000000), (long)(sum / rates * mbps[r] / 1000000));
+			 (long)(sum / 1000000), (long)(share / 1000000));
 		return HANG_YES;
 	}
 	return HANG_NO;
