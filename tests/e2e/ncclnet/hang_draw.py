@@ -27,6 +27,8 @@ EVIDENCE = ('all', 'silent', 'nopage', 'noprofiler')
 RESULTS = ('right', 'unknown', 'late', 'moves', 'WRONG')
 LATE = 'no answer in time'
 SETTLE_S = 1.5  # what stands still must do so before the first look
+SLOW_FROM = 20e6  # bytes/s of a port; the doctor wants 16 MiB of both in 4.5 s
+HOG_LEAVES = 0.06  # Linux keeps a twentieth of each second from SCHED_FIFO
 Truth = collections.namedtuple('Truth', 'ranks layer rules evidence')
 Culprit = collections.namedtuple('Culprit', 'inject devices joined env')
 
@@ -152,17 +154,29 @@ while True:
 '''
 
 
+def run_ns(tid):
+    """How long a thread has run."""
+    with open(f'/proc/{tid}/schedstat', encoding='ascii') as f:
+        return int(f.read().split()[0])
+
+
 @culprit()
 def hog(job, victim, draw):
     endless(job)
     core = draw.choice(sorted(os.sched_getaffinity(0)))
-    proc = peers.Proc([sys.executable, '-c', HOG, str(core)], 'hog', peers.env())
+    host = job.hosts[victim] # what runs outside its PID namespace, its doctor does not see
+    proc = peers.Proc(host.words(sys.executable, '-c', HOG, str(core)), 'hog', peers.env())
     try:
-        proc.wait_for('up', time.monotonic() + 10)
+        proc.wait_for('(?m)^up$', time.monotonic() + 10)
     except peers.Failed as why:
         raise Cannot(proc.output().strip()) from why
     job.kept.callback(os.killpg, proc.p.pid, signal.SIGKILL)
-    os.sched_setaffinity(job.hosts[victim].proxy(), {core})
+    proxy = host.proxy()
+    os.sched_setaffinity(proxy, {core})
+    before = run_ns(proxy)
+    time.sleep(2)
+    if (run_ns(proxy) - before) > 2e9 * HOG_LEAVES:
+        raise Cannot(f'SCHED_FIFO does not keep others off a core: {(run_ns(proxy) - before) / 2e7:.0f} % were left')
     return Truth({victim}, 'scheduler', {'starved', 'starved-slow'}, 'python3')
 
 
@@ -200,9 +214,13 @@ def port_down(job, victim, draw):
 
 @culprit(devices=(2,))
 def slow_port(job, victim, draw):
+    """It carries an eighth of what it carried before."""
     endless(job)
     device = draw.randrange(job.devices)
-    job.hosts[victim].control(device, 'fault=port-rate=0.01')
+    gbps = job.hosts[victim].sent(device, 1.0) * 8e-9
+    if gbps * 1e9 / 8 < SLOW_FROM:
+        raise Cannot(f'a port carries {gbps:.3f} Gbit/s, too few for an eighth to be seen')
+    job.hosts[victim].control(device, f'fault=port-rate={gbps / 8:.4f}')
     return Truth(ends(job, victim), 'link', {'slow-rail'}, f'mlx5_{device}')
 
 

@@ -297,6 +297,7 @@ static void ring_obey(struct ring *r, const char *line)
 static void *ring_sysfs(void *arg)
 {
 	static const char *const file[] = {"state",
+					   "counters/port_xmit_data",
 					   "hw_counters/packet_seq_err",
 					   "hw_counters/local_ack_timeout_err",
 					   "hw_counters/rnr_nak_retry_err",

@@ -100,7 +100,7 @@ class Host:
         self.box = peers.Proc(['unshare', '--mount', '--uts', '--pid', '--net', '--fork', '--kill-child',
                                '--mount-proc', 'sh', '-c', f'hostname {self.name}; echo up; exec sleep infinity'],
                               self.name)
-        self.box.wait_for('up', job.deadline)
+        self.box.wait_for('(?m)^up$', job.deadline)
         self.init = str(next(pid for pid in children(self.box.p.pid)))
         for name, peer, address in (('v', 'eth0', self.address), ('w', 'wlan0', ELSEWHERE.format(number + 1))):
             sh('ip', 'link', 'add', f'{name}{number}', 'type', 'veth', 'peer', 'name', peer, 'netns', self.init)
@@ -110,7 +110,7 @@ class Host:
         sh('ip', 'link', 'set', f'v{number}', 'master', 'br0')
         self.run('ip', 'link', 'set', 'lo', 'up')
         self.run('ip', 'route', 'add', 'default', 'via', ADDRESS.format(254))
-        self.rank = self.pid = self.desk = None
+        self.rank = self.pid = self.desk = self.tree = None
         os.mkdir(f'{job.folder}/{self.name}')
 
     def words(self, *words, target=None):
@@ -130,11 +130,11 @@ class Host:
             with contextlib.suppress(FileNotFoundError):
                 path = os.readlink(f'/proc/{self.pid}/fd/{fd}')
                 if '/spw-softhca-' in path and path.endswith('/sys/class/infiniband'):
-                    tree = path.removesuffix('/sys/class/infiniband')
+                    self.tree = path.removesuffix('/sys/class/infiniband')
         os.mkdir(f'{self.job.folder}/{self.name}/sys')
         self.desk = peers.Proc(self.words('unshare', '--mount', 'sh', '-c', SYS, f'{self.job.folder}/{self.name}/sys',
-                                          tree), f'{self.name} /sys')
-        self.desk.wait_for('up', self.job.deadline)
+                                          self.tree), f'{self.name} /sys')
+        self.desk.wait_for('(?m)^up$', self.job.deadline)
 
     def say(self, line):
         self.rank.say(line)
@@ -154,6 +154,16 @@ class Host:
         if not answer.startswith('ok'):
             raise peers.Failed(f'{line}: {answer}')
         return answer
+
+    def sent(self, device, seconds):
+        """Bytes/s that a device of the rank's sends, over so long. The counter's unit is four bytes."""
+        path = f'{self.tree}/sys/class/infiniband/mlx5_{device}/ports/1/counters/port_xmit_data'
+        words = []
+        for pause in (seconds, 0):
+            with open(path, encoding='ascii') as f:
+                words.append(int(f.read()))
+            time.sleep(pause)
+        return (words[1] - words[0]) * 4 / seconds
 
     def proxy(self):
         """The thread that moves messages, as this script's /proc has it."""

@@ -17,7 +17,7 @@ PROGRAM = [sys.executable, '-uc', "open('/sys/class/infiniband/mlx5_0/fw_ver').r
 def start(path, name):
     argv = peers.Fabric(extra=['--control', path]).argv(PROGRAM)
     proc = peers.Proc(argv, name, peers.env(), stdin=subprocess.PIPE)
-    proc.wait_for('up', time.monotonic() + 30)
+    proc.wait_for('(?m)^up$', time.monotonic() + 30)
     return proc
 
 
