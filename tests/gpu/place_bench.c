@@ -152,7 +152,7 @@ static int row(uint16_t ctas, const char *what, uint32_t op, uint32_t len)
 
 int main(void)
 {
-	static const uint16_t ctas[] = {1, 4, 8, 16, 32};
+	static const uint16_t ctas[] = {1, 4, 8, 16, 32, 64};
 	int cnt = 0, rc = 0;
 
 	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
