@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hang [CASE...] [--net NET] [--keep FOLDER]: two ranks of torch.distributed, a GPU each, over the software ConnectX, that hang for a
-known cause; spinwire-doctor hang must name the rank and the layer, or say that it does not know, and never name
-another. NET is NCCL's: spinwire (default), IB, Socket; with the last two no live page exists.
+"""hang [CASE...] [--net NET] [--keep FOLDER]: two ranks of torch.distributed, a GPU each, over the software ConnectX,
+that hang for a known cause; spinwire-doctor hang must name the rank and the layer, or say that it does not know, and
+never name another. NET is NCCL's: spinwire (default), IB, Socket; with the last two no live page exists.
 
   healthy   all_reduce for ever
   skipped   rank 1 does not come to the last all_reduce
