@@ -122,6 +122,7 @@ struct plan_path {
 struct plan_memo {
 	uint32_t last; /* index of the path that was taken last */
 	uint32_t wait; /* frames without a path until the next one is learned */
+	uint32_t vain; /* frames tried since then that have none; counted up to a bound */
 	struct plan_path path[PLAN_PATH_CNT];
 };
 

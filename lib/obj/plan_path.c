@@ -10,7 +10,8 @@
  */
 #include "obj/plan_step.h"
 
-enum { PATH_WAIT = 256 }; /* frames without a path for each that is learned */
+/* Frames without a path for each that is learned; twice as many after each that has none. */
+enum { PATH_WAIT = 256, PATH_VAIN_MAX = 8 };
 
 SPW_INLINE bool path_holds(const struct plan_path *path, const struct run *run)
 {
@@ -44,28 +45,39 @@ static const struct plan_path *path_other(struct plan_memo *memo, const struct r
 	return NULL;
 }
 
-/* The frame is read by the plan, and its path learned in the place of the one that was looked at
- * last. That takes longer than reading a frame, so no sender must make it frequent. */
-SPW_NOINLINE static enum spw_obj_miss path_none(const struct spw_obj_plan *plan,
-						struct plan_memo *memo, const struct run *run,
-						struct spw_obj_hit *hit)
+/* Learns the path of a frame, in the place of the one that was looked at last. Frames that have
+ * none leave the known paths as they are. */
+static void path_renew(const struct spw_obj_plan *plan, struct plan_memo *memo, struct run *run)
 {
 	const uint32_t idx = (memo->last + PLAN_PATH_CNT - 1) % PLAN_PATH_CNT;
-	struct plan_path *path = &memo->path[idx];
-	const bool unused = path->need == 0;
-	enum spw_obj_miss miss =
-		spw_obj_plan_run(plan, run->frame, (uint32_t)run->head, (uint32_t)run->len, hit);
+	const bool unused = memo->path[idx].need == 0;
+	struct plan_path path;
 
-	if (miss != SPW_OBJ_MISS_none)
-		return miss;
-	if (memo->wait) {
-		memo->wait--;
-		return miss;
+	if (header_begin(plan, run) ||
+	    !plan_path_learn(plan, run->frame + run->begin,
+			     SPW_MIN(run->head, run->end) - run->begin, &path)) {
+		memo->wait = PATH_WAIT << memo->vain;
+		memo->vain = SPW_MIN(memo->vain + 1, PATH_VAIN_MAX);
+		return;
 	}
-	if (plan_path_learn(plan, run->frame + run->begin,
-			    SPW_MIN(run->head, run->end) - run->begin, path))
-		memo->last = idx;
-	memo->wait = unused && path->need ? 0 : PATH_WAIT;
+	memo->path[idx] = path;
+	memo->last = idx;
+	memo->wait = unused ? 0 : PATH_WAIT;
+	memo->vain = 0;
+}
+
+/* The frame is read by the plan. To learn its path takes longer than that, so no sender must make
+ * it frequent. */
+SPW_NOINLINE static enum spw_obj_miss path_none(const struct spw_obj_plan *plan,
+						struct plan_memo *memo, const uint8_t *frame,
+						uint32_t head, uint32_t len,
+						struct spw_obj_hit *hit)
+{
+	enum spw_obj_miss miss = spw_obj_plan_run(plan, frame, head, len, hit);
+	struct run run = {.frame = frame, .head = head, .len = len};
+
+	if (miss == SPW_OBJ_MISS_none && memo->wait-- == 0)
+		path_renew(plan, memo, &run);
 	return miss;
 }
 
@@ -97,11 +109,14 @@ enum spw_obj_miss plan_path_run(const struct spw_obj_plan *plan, struct plan_mem
 {
 	static const void *const at[] = {STEP_FIND_LIST(STEP_PLACE)};
 	struct run run = {.frame = frame, .head = head, .len = len};
-	enum spw_obj_miss miss = header_begin(plan, &run);
 	const struct plan_path *path = &memo->path[memo->last];
 	const struct spw_obj_step *step;
 	uint64_t reg[PLAN_REG_CNT];
+	enum spw_obj_miss miss;
 
+	if (spw_unlikely(path->need == 0)) /* none is known */
+		return path_none(plan, memo, frame, head, len, hit);
+	miss = header_begin(plan, &run);
 	if (spw_unlikely(miss != SPW_OBJ_MISS_none))
 		return miss;
 	if (spw_unlikely(!path_holds(path, &run))) {
@@ -109,7 +124,7 @@ enum spw_obj_miss plan_path_run(const struct spw_obj_plan *plan, struct plan_mem
 
 		path = path_other(memo, &copy);
 		if (!path)
-			return path_none(plan, memo, &copy, hit);
+			return path_none(plan, memo, frame, head, len, hit);
 	}
 	path_load(path, &run, reg);
 	hit->key = hit->part = hit->size = 0;

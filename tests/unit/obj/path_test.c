@@ -13,6 +13,7 @@
 #define FRAME_MAX 400u
 #define HEADERS   42u
 #define KIND_MAX  4u
+#define SKIPS     12u /* of streams: bytes that are skipped */
 
 /* Kinds of frames of one description: what is in UDP, in hex, and zeros up to `bytes`. */
 struct stream {
@@ -106,7 +107,7 @@ static const struct stream streams[] = {
 	 9,
 	 true,
 	 {{18, "00000005000000000001"}}},
-	/* Bytes that are skipped, with nothing behind them. */
+	/* SKIPS: bytes that are skipped, with nothing behind them. */
 	{"under: udp\nheader:\n- [kind 8, words 8, seq 32]\n- { bytes: words * 4 }\n"
 	 "info: { kind: 1 }\nnumber: seq\nplace: 0\nwire: uint8\nshape: [64]\n",
 	 9,
@@ -289,12 +290,49 @@ static void a_tag_moves_the_header(void **state)
 	check_bits(&streams[2], &memo, tagged, len + 4);
 }
 
+/* 320 bytes in front of the field that decides: frames without a path. */
+static uint32_t frame_make_long(uint8_t *frame)
+{
+	static const struct stream stream = {.port = 9, .kind = {{326, "005000000001"}}};
+
+	return frame_make(&stream, 0, frame);
+}
+
+/* The more frames had no path, the fewer are tried; and each stream that gets one is read by it. */
+static void learning_in_vain_becomes_rare(void **state)
+{
+	uint8_t none[FRAME_MAX], frame[FRAME_MAX];
+	uint32_t none_len = frame_make_long(none), len = frame_make(&streams[SKIPS], 0, frame);
+	struct plan_memo memo = {0};
+	uint32_t tries = 0, sent = 0;
+
+	(void)state;
+	stream_load(&streams[SKIPS]);
+	for (uint32_t i = 0; i < 1000000; i++) {
+		const uint32_t wait = memo.wait;
+
+		assert_true(same(&memo, none, none_len, none_len));
+		tries += memo.wait > wait || wait == 0;
+	}
+	assert_in_range(tries, 10, 25);
+	assert_false(path_known(&memo, none, none_len));
+	while (!path_known(&memo, frame, len)) {
+		assert_true(same(&memo, frame, len, len));
+		assert_true(++sent <= 1u << 17);
+	}
+	for (uint32_t i = 0; i < 3000; i++)
+		assert_true(same(&memo, none, none_len, none_len));
+	assert_true(memo.vain > 1);
+	assert_true(path_known(&memo, frame, len));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_learned_header_answers_for_no_other),
 		cmocka_unit_test(flows_take_turns),
 		cmocka_unit_test(a_tag_moves_the_header),
+		cmocka_unit_test(learning_in_vain_becomes_rare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
