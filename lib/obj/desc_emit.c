@@ -216,11 +216,14 @@ static bool some_part_says_size(const struct desc_build *b)
 	return false;
 }
 
+/* A plain field is added by the step itself. */
 static int size_emit(struct emit *e)
 {
-	int rc = desc_sum_emit(e, &e->b->size, PLAN_REG_HEADER);
+	bool plain = desc_sum_is_plain(&e->b->size);
+	int rc = plain ? 0 : desc_sum_emit(e, &e->b->size, PLAN_REG_HEADER);
 
-	desc_step_emit(e, PLAN_OP_size);
+	desc_step_emit(e, PLAN_OP_size)->reg = plain ? (uint8_t)e->b->size.term[0].reg
+						     : PLAN_REG_ZERO;
 	return rc;
 }
 

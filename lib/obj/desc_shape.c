@@ -236,8 +236,8 @@ int desc_granule_choose(struct desc_build *b)
 						 "the object of %llu",
 						 (unsigned long long)granule,
 						 (unsigned long long)plan->object_bytes));
-	b->desc->rule.granule = plan->granule = granule;
-	plan->granule_inverse = plan_inverse(granule);
+	b->desc->rule.granule = granule;
+	plan_granule_set(plan, granule);
 	return 0;
 }
 

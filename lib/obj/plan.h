@@ -43,7 +43,7 @@
 	X(P, key_cat, "key = key << off | reg")                                         \
 	X(P, key_per, "key = number / a, part = number % a, number = sum - phase")      \
 	X(P, key_wrap, "key must be below 2^off, else beyond")                          \
-	X(P, size, "size = sum, unless 0; larger than the object: beyond")              \
+	X(P, size, "size = sum + reg, unless 0; larger than the object: beyond")        \
 	X(P, end, "flag END")                                                           \
 	X(P, info, "flag INFO; the run is over")                                        \
 	X(P, payload, "the payload starts at + off; header and rest; whole if a")       \
@@ -103,7 +103,7 @@ struct plan_path {
 	uint64_t need;  /* bytes of the packet that a frame must have in its head; 0: no path */
 	uint64_t bound; /* the packet's bytes, by its header: at most what it has; 0: not said */
 	uint64_t start, header; /* of the payload; bytes of the header */
-	uint64_t length;        /* of the payload, if all frames have the same; 0: the rest */
+	uint64_t length;        /* of the payload; 0: the rest, or a step sets it */
 	uint32_t flags;         /* of the hit */
 	uint32_t word_cnt, load_cnt, step_cnt;
 	struct plan_word {
@@ -138,6 +138,21 @@ enum spw_obj_miss plan_path_run(const struct spw_obj_plan *plan, struct plan_mem
  * Returns: false: this plan, or this way, has no path, and path_out->need is 0. */
 bool plan_path_learn(const struct spw_obj_plan *plan, const uint8_t *header, uint64_t have,
 		     struct plan_path *path_out);
+
+/* Purpose: sets the granule, above 0, with what plan_granule_divides computes by. */
+void plan_granule_set(struct spw_obj_plan *plan, uint64_t granule);
+
+/* Purpose: whether n bytes are whole granules, without a division. The product with an inverse
+ *          maps the multiples of an odd number to their quotients, one to one, and so every other n
+ *          to a number above the largest quotient; the rotation does the same for a power of 2.
+ *          Pure. Source: Hacker's Delight, 10-17. */
+SPW_INLINE bool plan_granule_divides(const struct spw_obj_plan *plan, uint64_t n)
+{
+	const uint64_t product = n * plan->granule_inverse;
+	const uint32_t shift = plan->granule_shift;
+
+	return (product >> shift | product << (-shift & 63)) <= plan->granule_max;
+}
 
 /* Purpose: a bit of a set of values below 64. Pure. */
 SPW_INLINE bool plan_set_has(uint64_t set, uint64_t value)

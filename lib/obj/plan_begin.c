@@ -113,25 +113,35 @@ uint32_t spw_obj_plan_head(const struct spw_obj_plan *plan)
 	return head;
 }
 
+/* Five steps of Newton's method: the odd factor is its own inverse modulo 2^3, and each step
+ * doubles the bits that are right. */
+void plan_granule_set(struct spw_obj_plan *plan, uint64_t granule)
+{
+	uint64_t odd, inverse;
+
+	plan->granule = granule;
+	plan->granule_max = UINT64_MAX / granule;
+	plan->granule_shift = (uint32_t)__builtin_ctzll(granule);
+	odd = inverse = granule >> plan->granule_shift;
+	for (int i = 0; i < 5; i++)
+		inverse *= 2 - odd * inverse;
+	plan->granule_inverse = inverse;
+}
+
 /* Runs the plan on the first frame as if there were one object without bounds and with phase 0, so
  * that the frame's place does not matter: the part that comes out is the counter with which objects
- * begin. Then the plan's own values are put back, and the old phase too if the frame was none. */
+ * begin. */
 bool spw_obj_plan_align(struct spw_obj_plan *plan, const uint8_t *frame, uint32_t head,
 			uint32_t len)
 {
-	const uint64_t object_bytes = plan->object_bytes, granule = plan->granule;
-	const uint64_t inverse = plan->granule_inverse, phase = plan->phase;
+	struct spw_obj_plan one = *plan;
 	struct spw_obj_hit hit;
-	bool found;
 
-	plan->object_bytes = UINT64_MAX;
-	plan->granule = 1;
-	plan->granule_inverse = plan_inverse(1);
-	plan->phase = 0;
-	found = spw_obj_plan_run(plan, frame, head, len, &hit) == SPW_OBJ_MISS_none;
-	plan->phase = found ? hit.part : phase;
-	plan->object_bytes = object_bytes;
-	plan->granule = granule;
-	plan->granule_inverse = inverse;
-	return found;
+	one.object_bytes = UINT64_MAX;
+	plan_granule_set(&one, 1);
+	one.phase = 0;
+	if (spw_obj_plan_run(&one, frame, head, len, &hit) != SPW_OBJ_MISS_none)
+		return false;
+	plan->phase = hit.part;
+	return true;
 }

@@ -123,15 +123,24 @@ SPW_INLINE void key_per(const struct spw_obj_plan *plan, const struct spw_obj_st
 }
 
 SPW_INLINE enum spw_obj_miss size_set(const struct spw_obj_plan *plan, struct run *run,
-				      struct spw_obj_hit *hit)
+				      uint64_t value, struct spw_obj_hit *hit)
 {
-	uint64_t size = sum_take(run);
+	uint64_t size = sum_take(run) + value;
 
 	if (size > plan->object_bytes)
 		return SPW_OBJ_MISS_beyond;
 	hit->size = size;
 	hit->flags |= size ? SPW_OBJ_SIZE : 0u;
 	return SPW_OBJ_MISS_none;
+}
+
+/* Whether a piece that is not made of whole granules may be so: at the object's end. */
+SPW_INLINE bool piece_is_short(const struct spw_obj_plan *plan, const struct spw_obj_step *step,
+			       uint64_t pos, bool inside, const struct spw_obj_hit *hit)
+{
+	return plan_granule_divides(plan, pos) &&
+	       (step->need == PLAN_PIECE_SHORT || !inside ||
+		(hit->flags & (SPW_OBJ_END | SPW_OBJ_SIZE)) == SPW_OBJ_END);
 }
 
 /* The object's bytes, or this frame's statement of them, bound the piece; it is made of whole
@@ -142,19 +151,15 @@ SPW_INLINE enum spw_obj_miss piece_add(const struct spw_obj_plan *plan, const st
 				       struct spw_obj_hit *hit)
 {
 	uint64_t limit = hit->flags & SPW_OBJ_SIZE ? hit->size : plan->object_bytes;
-	uint64_t len = run->length, off_pos, off_len;
+	uint64_t len = run->length;
 
 	if (len == 0)
 		return SPW_OBJ_MISS_none;
 	if (pos > limit || len > limit - pos)
 		return SPW_OBJ_MISS_beyond;
-	if (step->need) {
-		plan_divide(pos, plan->granule, plan->granule_inverse, &off_pos);
-		plan_divide(len, plan->granule, plan->granule_inverse, &off_len);
-		if (off_pos || (off_len && step->need == PLAN_PIECE_WHOLE && pos + len != limit &&
-				(hit->flags & (SPW_OBJ_END | SPW_OBJ_SIZE)) != SPW_OBJ_END))
-			return SPW_OBJ_MISS_beyond;
-	}
+	if (step->need && (!plan_granule_divides(plan, pos) || !plan_granule_divides(plan, len)) &&
+	    !piece_is_short(plan, step, pos, pos + len != limit, hit))
+		return SPW_OBJ_MISS_beyond;
 	hit->piece[hit->piece_cnt++] = (struct spw_obj_piece){pos, (uint32_t)skip, (uint32_t)len};
 	return SPW_OBJ_MISS_none;
 }
@@ -212,7 +217,7 @@ SPW_INLINE enum spw_obj_miss piece_at_start(const struct spw_obj_plan *plan, str
 	X(key_cat, hit->key = hit->key << step->off | reg[step->reg])                     \
 	X(key_per, key_per(plan, step, &run, hit, reg))                                   \
 	X(key_wrap, STEP_CHECK(hit->key >> step->off == 0, beyond))                       \
-	X(size, STEP_MISS(size_set(plan, &run, hit)))                                     \
+	X(size, STEP_MISS(size_set(plan, &run, reg[step->reg], hit)))                     \
 	X(end, hit->flags |= SPW_OBJ_END)                                                 \
 	X(info, goto over)                                                                \
 	X(length, length_set(&run, step, reg[step->reg]))                                 \

@@ -177,9 +177,43 @@ static void objects_begin_where_the_sender_does(void **state)
 	close_stream();
 }
 
+/* Small numbers, those beside powers of 2 and the largest ones, in any mixture. */
+static uint64_t edge_number(uint64_t *seed)
+{
+	const uint64_t r = unit_random(seed), near = (r >> 8 & 7) - 4;
+
+	return r & 1 ? (1ull << (r >> 16 & 63)) + near : unit_random(seed) >> (r >> 16 & 63);
+}
+
+static void granules_divide_as_a_division_says(void **state)
+{
+	static struct spw_obj_plan plan;
+	uint64_t seed = 5, whole = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 300000; i++) {
+		const uint64_t d = edge_number(&seed) | (i % 64 == 0), n = edge_number(&seed);
+		uint64_t multiple;
+
+		if (d == 0)
+			continue;
+		plan_granule_set(&plan, d);
+		multiple = UINT64_MAX / d * d - n / d * d;
+		for (uint64_t near = 0; near < 3; near++) {
+			const uint64_t at = multiple + near - 1;
+
+			assert_true(plan_granule_divides(&plan, at) == (at % d == 0));
+			whole += at % d == 0;
+		}
+		assert_true(plan_granule_divides(&plan, n) == (n % d == 0));
+	}
+	assert_true(whole > 300000 / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(granules_divide_as_a_division_says),
 		cmocka_unit_test(frames_become_objects),
 		cmocka_unit_test(a_split_frame_is_read_by_its_head),
 		cmocka_unit_test(objects_begin_where_the_sender_does),
