@@ -9,6 +9,7 @@
  *   guards; skips steps or bytes; items   nothing: those bits have answered it
  *   bounds the packet                     path->bound
  *   loads any other field                 a load, if a step that is left uses it
+ *   computes a length of what decides     path->length
  *   computes, or finds a piece            itself, with the registers of those loads
  *
  * The steps that are left keep their order, so that a frame which two of them would refuse is
@@ -38,17 +39,18 @@ struct walk {
 	struct source source[PLAN_REG_CNT];
 };
 
-/* The registers of the sum in front of a step. */
+/* The registers of the sum in front of a step; of one with products, not all. */
 static uint64_t sum_decides(const struct spw_obj_plan *plan, const struct spw_obj_step *step)
 {
 	uint64_t decides = 0;
 
-	while (step-- > plan->step && step->op == PLAN_OP_add)
+	while (step-- > plan->step && (step->op == PLAN_OP_add || step->op == PLAN_OP_sub))
 		decides |= 1ull << step->reg;
 	return decides;
 }
 
-/* The registers that decide in any frame. */
+/* The registers that decide in any frame. Flags do: they seldom change, and make constants of what
+ * is computed with them. */
 static uint64_t plan_decides(const struct spw_obj_plan *plan)
 {
 	uint64_t decides = 0;
@@ -57,6 +59,11 @@ static uint64_t plan_decides(const struct spw_obj_plan *plan)
 		const struct spw_obj_step *step = &plan->step[i];
 
 		switch ((enum plan_op)step->op) {
+		case PLAN_OP_load:
+		case PLAN_OP_load_little:
+		case PLAN_OP_same:
+			decides |= step->a == 1 ? 1ull << step->reg : 0;
+			break;
 		case PLAN_OP_test_is:
 		case PLAN_OP_test_in:
 		case PLAN_OP_unless_is:
@@ -214,18 +221,36 @@ static bool sum_leave(struct walk *w, const struct spw_obj_step *step, uint64_t 
 	return step_leave(w, step, off);
 }
 
-/* The sum in front of a step, in this header; it decides, and so is the same in others. */
+/* Whether a register has the same value in all frames of the path: of a field that decides or is
+ * not there, of the rest where the header says how long the packet is. */
+static bool reg_constant(const struct walk *w, uint64_t reg, uint64_t *value_out)
+{
+	const struct source *source = &w->source[reg];
+	const struct plan_path *path = w->path;
+
+	*value_out = source->value;
+	if (reg == PLAN_REG_ONE)
+		*value_out = 1;
+	else if (reg == PLAN_REG_HEADER)
+		*value_out = path->header;
+	else if (reg == PLAN_REG_REST)
+		*value_out = path->bound - path->start;
+	return reg == PLAN_REG_ZERO || reg == PLAN_REG_ONE || reg == PLAN_REG_HEADER ||
+	       (reg == PLAN_REG_REST && path->bound) ||
+	       (source->known && (w->decides >> reg & 1 || source->load.mask == 0));
+}
+
+/* The sum in front of a step, where it is the same in all frames of the path; else nothing. */
 static bool sum_value(struct walk *w, const struct spw_obj_step *step, uint64_t *sum_out)
 {
-	uint64_t sum = 0, term;
+	uint64_t sum = 0, value, term;
 
 	for (const struct spw_obj_step *add = w->sum; add && add < step; add++) {
-		const struct source *source = &w->source[add->reg];
-		const uint64_t value = add->reg == PLAN_REG_ONE ? 1 : source->value;
-
-		if (add->op != PLAN_OP_add || (add->reg != PLAN_REG_ONE && !source->known) ||
-		    value < add->a || __builtin_mul_overflow(value - add->a, add->b, &term) ||
-		    __builtin_add_overflow(sum, term, &sum))
+		if ((add->op != PLAN_OP_add && add->op != PLAN_OP_sub) ||
+		    !reg_constant(w, add->reg, &value) || value < add->a ||
+		    __builtin_mul_overflow(value - add->a, add->b, &term) ||
+		    (add->op == PLAN_OP_add ? __builtin_add_overflow(sum, term, &sum)
+					    : __builtin_sub_overflow(sum, term, &sum)))
 			return false;
 	}
 	w->sum = NULL;
@@ -268,6 +293,27 @@ static bool payload_walk(struct walk *w, const struct spw_obj_step *step)
 	return path->header <= w->have;
 }
 
+/* Whether the next piece is the only one. */
+static bool piece_is_single(const struct spw_obj_step *step)
+{
+	while (step->op != PLAN_OP_piece && step->op != PLAN_OP_piece_after &&
+	       step->op != PLAN_OP_piece_inline)
+		step++;
+	return step->op == PLAN_OP_piece;
+}
+
+/* A length that is the same in all frames of the path, and not 0, costs them no step. */
+static bool length_walk(struct walk *w, const struct spw_obj_step *step)
+{
+	uint64_t sum, value;
+
+	if (!piece_is_single(step) || !reg_constant(w, step->reg, &value) ||
+	    !sum_value(w, step, &sum))
+		return sum_leave(w, step, step->off);
+	w->path->length = sum + value ? sum + value : step->a;
+	return w->path->length > 0;
+}
+
 static void zero_walk(struct walk *w, const struct spw_obj_step *step)
 {
 	for (uint32_t i = 0; i < step->off; i++)
@@ -295,6 +341,8 @@ static bool left_walk(struct walk *w, const struct spw_obj_step *step)
 		return true;
 	case PLAN_OP_payload:
 		return payload_walk(w, step);
+	case PLAN_OP_length:
+		return length_walk(w, step);
 	case PLAN_OP_end:
 		w->path->flags |= SPW_OBJ_END;
 		return true;
@@ -308,7 +356,6 @@ static bool left_walk(struct walk *w, const struct spw_obj_step *step)
 	case PLAN_OP_key_wrap:
 	case PLAN_OP_size:
 	case PLAN_OP_info:
-	case PLAN_OP_length:
 	case PLAN_OP_piece:
 	case PLAN_OP_done:
 		return sum_leave(w, step, step->off);
