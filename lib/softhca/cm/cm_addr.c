@@ -55,8 +55,7 @@ uint32_t cm_addr_bytes(uint32_t family)
 }
 
 /* Loopback addresses too, as in Linux (cma_any_addr): no device has them, so they mean this
- * machine.
- */
+ * machine. */
 bool cm_addr_is_any(const union cm_addr *a)
 {
 	const uint32_t ip4 = ntohl(a->in.sin_addr.s_addr);
