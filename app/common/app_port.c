@@ -119,7 +119,7 @@ static json_t *rail_json(const struct spw_port_rail *rail)
 
 	json_object_set_new(out, "late", app_json_number(rail->late));
 	json_object_set_new(out, "duplicate", app_json_number(rail->duplicate));
-	json_object_set_new(out, "flushed", app_json_number(rail->flushed));
+	json_object_set_new(out, "rx_flushed", app_json_number(rail->flushed));
 	json_object_set_new(out, "moved", app_json_number(rail->moved));
 	json_object_set_new(out, "outages", app_json_number(rail->outages));
 	json_object_set_new(out, "tx_flushed", app_json_number(stat->tx_flushed));

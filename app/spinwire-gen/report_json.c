@@ -68,7 +68,7 @@ static json_t *gap_json(const struct spw_hist_summary *sum, const struct gen_gap
 	for (int d = 0; d < GEN_DOING_CNT; d++)
 		json_object_set_new(rows, gen_doing_name((enum gen_doing)d),
 				    json_pack("{s:I,s:I}", "count", (json_int_t)gap->longer[d].cnt,
-					      "worst_ns", (json_int_t)gap->longer[d].worst_ns));
+					      "max_ns", (json_int_t)gap->longer[d].worst_ns));
 	json_object_set_new(out, "above_1us", rows);
 	return out;
 }
@@ -85,7 +85,7 @@ static json_t *missing_json(const struct gen_sum *sum)
 	return json_pack("{s:b,s:o}", "whole", sum->missing_whole, "ranges", ranges);
 }
 
-/* Lost and unsent frames have a cause and no worst time. */
+/* Lost and unsent frames have a cause and no time. */
 static json_t *causes_json(const struct gen_slow *slow)
 {
 	json_t *by = json_array();
@@ -95,7 +95,7 @@ static json_t *causes_json(const struct gen_slow *slow)
 			json_array_append_new(
 				by, json_pack("{s:s,s:I,s:o}", "cause",
 					      gen_cause_name((enum gen_cause)c), "frames",
-					      (json_int_t)slow->by[c].frames, "worst_ns",
+					      (json_int_t)slow->by[c].frames, "max_ns",
 					      slow->by[c].worst_ns
 						      ? app_json_number(slow->by[c].worst_ns)
 						      : json_null()));
@@ -112,14 +112,14 @@ static json_t *worst_json(const struct gen_slow *slow)
 		const struct gen_worst *w = &slow->worst[i];
 
 		json_array_append_new(
-			rows, json_pack("{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:s,s:I}", "flow",
-					(json_int_t)w->flow, "seq", (json_int_t)w->seq, "whole_ns",
-					(json_int_t)w->whole_ns, "intended_tsc",
-					(json_int_t)w->intended_tsc, "sent_tsc",
-					app_json_known(w->sent_tsc, w->sent_tsc), "echo_tsc",
-					(json_int_t)w->echo_tsc, "drained_tsc",
-					(json_int_t)w->drained_tsc, "cause",
-					gen_cause_name(w->cause), "like", (json_int_t)w->like));
+			rows,
+			json_pack("{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:s,s:I}", "flow",
+				  (json_int_t)w->flow, "seq", (json_int_t)w->seq, "whole_ns",
+				  (json_int_t)w->whole_ns, "due_tsc", (json_int_t)w->intended_tsc,
+				  "taken_tsc", app_json_known(w->sent_tsc, w->sent_tsc), "echo_tsc",
+				  (json_int_t)w->echo_tsc, "drained_tsc",
+				  (json_int_t)w->drained_tsc, "cause", gen_cause_name(w->cause),
+				  "like", (json_int_t)w->like));
 	}
 	return rows;
 }
@@ -133,7 +133,7 @@ static void report_counts_set(json_t *top, const struct gen_sum *sum, const stru
 	} row[] = {
 		{"intended", sum->intended},
 		{"sent", sum->count.sent_frames},
-		{"flushed", gen_report_flushed(sum, what)},
+		{"tx_flushed", gen_report_flushed(sum, what)},
 		{"unsent", sum->unsent},
 		{"echoed", sum->count.echoed_frames},
 		{"lost", sum->lost},
@@ -178,7 +178,6 @@ static json_t *gen_summary_json(const struct gen_sum *sum, const struct gen_repo
 	json_object_set_new(top, "worst", worst_json(&sum->slow));
 	json_object_set_new(top, "missing", missing_json(sum));
 	json_object_set_new(top, "flows", flows_json(sum));
-	json_object_set_new(top, "physical_port", app_loop_json(&what->stat));
 	json_object_set_new(top, "ports",
 			    json_pack("[o]", app_port_json(what->opened, &what->stat)));
 	return top;

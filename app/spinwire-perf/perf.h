@@ -89,7 +89,7 @@ enum perf_valid { PERF_VALID, PERF_UNVERIFIED, PERF_INVALID, PERF_FAILED };
 struct perf_lat {
 	struct spw_hist_summary open;   /* ns, from the intended time */
 	struct spw_hist_summary closed; /* ns, one message at a time */
-	uint64_t intended, lost, gap_ns;
+	uint64_t intended, lost, interval_ns;
 };
 
 /* What one rail of this end did in the timed part of a row. */

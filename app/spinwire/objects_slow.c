@@ -49,7 +49,7 @@ static json_t *way_parts_json(const struct app *app, const struct spw_obj_facts 
 		json_array_append_new(parts,
 				      json_pack("{s:s,s:I,s:o}", "part", part_word[p].name, "ns",
 						way_ns(app, facts->edge[p + 1] - facts->edge[p]),
-						"causes", way_blame_json(app, ticks)));
+						"blame_ns", way_blame_json(app, ticks)));
 	}
 	return parts;
 }
@@ -60,8 +60,8 @@ json_t *app_object_way_json(const struct app *app, const struct spw_pipe_receipt
 	if (!r->judged)
 		return json_null();
 	return json_pack("{s:b,s:s,s:I,s:I,s:o,s:o}", "slow", r->slow, "cause",
-			 spw_obj_slow_name(r->why), "since_ns", way_ns(app, r->facts.edge[0]),
-			 "whole_ns", way_ns(app, spw_pipe_receipt_whole(r)), "blame",
+			 spw_obj_slow_name(r->why), "first_ns", way_ns(app, r->facts.edge[0]),
+			 "whole_ns", way_ns(app, spw_pipe_receipt_whole(r)), "blame_ns",
 			 way_blame_json(app, r->ticks), "parts", way_parts_json(app, &r->facts));
 }
 
@@ -87,7 +87,7 @@ json_t *app_objects_slow_json(const struct app *app, const struct spw_topo_lane 
 					      json_pack("{s:s,s:I,s:I,s:I}", "cause",
 							spw_obj_slow_name((enum spw_obj_slow)c),
 							"objects", (json_int_t)s->objects[c], "ns",
-							way_ns(app, s->ticks[c]), "worst_ns",
+							way_ns(app, s->ticks[c]), "max_ns",
 							way_ns(app, s->worst_tsc[c])));
 	for (uint32_t i = 0; i < s->worst_cnt; i++)
 		json_array_append_new(

@@ -45,7 +45,7 @@ json_t *app_causes_json(const struct app *app, const struct app_result *res)
 			json_array_append_new(
 				by, json_pack("{s:s,s:I,s:I}", "cause",
 					      spw_cause_name((enum spw_cause)c), "frames",
-					      (json_int_t)res->causes.frames[c], "worst_ns",
+					      (json_int_t)res->causes.frames[c], "max_ns",
 					      slow_ns_int(app, res->causes.worst_tsc[c])));
 	return json_pack("{s:I,s:I,s:o}", "threshold_ns", (json_int_t)app->conf.run.slow_ns,
 			 "frames_above", (json_int_t)slow_frames_above(res), "by", by);
@@ -102,10 +102,10 @@ static json_t *slow_batch_json(const struct app *app, const struct spw_rec_slow 
 	return json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "whole_ns",
 			 slow_ns_int(app, spw_rec_slow_whole(w)), "cause", spw_cause_name(w->cause),
 			 "lcore", (json_int_t)w->lcore, "queue", (json_int_t)w->queue, "seq",
-			 (json_int_t)w->seq, "cnt", (json_int_t)w->cnt, "in_exec",
+			 (json_int_t)w->seq, "frames", (json_int_t)w->cnt, "in_exec",
 			 (json_int_t)w->in_exec_frames, "ahead", (json_int_t)w->ahead, "turn_ns",
 			 slow_ns_int(app, w->poll.turn), "before", slow_before_json(w), "stamps",
-			 slow_stamps_json(w), "blame", slow_blame_json(app, w), "ident", ident);
+			 slow_stamps_json(w), "blame_ns", slow_blame_json(app, w), "ident", ident);
 }
 
 /* The longest first, as the view keeps them. */

@@ -244,7 +244,7 @@ json_t *app_slo_json(const struct app *app)
 	return json_pack("{s:o,s:i,s:i,s:i,s:i,s:o,s:I,s:o}", "objective",
 			 app_json_text(app->conf.run.slo), "measured", (int)slo->measured, "kept",
 			 (int)slo->kept, "tries", (int)slo->tries, "changes", (int)slo->changes,
-			 "last", slo_setting_json(app, spw_slo_now(&slo->watch.policy)), "load_pps",
+			 "last", slo_setting_json(app, spw_slo_now(&slo->watch.policy)), "load_fps",
 			 (json_int_t)spw_slo_load(&slo->watch.policy), "settings",
 			 slo_settings_json(app));
 }

@@ -9,6 +9,9 @@
  * with one store, or a view under its lock. DPDK cannot unregister a command, so `live` is NULL
  * between runs.
  *
+ * A value has the name of the JSON summary (share/schema/summary.json), its path joined by '_':
+ * held.lost.sum_ns is "held_lost_sum_ns".
+ *
  * Source: rte_telemetry.h; names hold letters, digits, '_' and '/' only.
  */
 #include <inttypes.h>
@@ -52,7 +55,7 @@ static struct rte_tel_data *dict_add_port(const struct spw_port *port,
 		app_dict_add_as(dict, "dropped", spw_port_drop_name((enum spw_port_drop)i),
 				stat->dropped[i]);
 	for (int i = 0; i < SPW_PORT_ERR_CNT; i++)
-		app_dict_add_as(dict, "error", spw_port_err_name((enum spw_port_err)i),
+		app_dict_add_as(dict, "errors", spw_port_err_name((enum spw_port_err)i),
 				stat->err[i]);
 	return dict;
 }
@@ -101,7 +104,7 @@ static void rails_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 }
 
 /* A table's sum, what it is indexed by, its largest places, and how many are left out:
- * "table_syns", "index_syns", "top_syns_443", "left_out_syns". */
+ * "sum_syns", "by_syns", "top_syns_443", "left_out_syns". */
 static void dict_add_counter(struct rte_tel_data *dict, const struct spw_handler_counter *c,
 			     const void *block, uint32_t max)
 {
@@ -111,10 +114,10 @@ static void dict_add_counter(struct rte_tel_data *dict, const struct spw_handler
 	char key[80];
 
 	cnt = spw_handler_counter_top(c, value, max, at, &sum, &used);
-	app_dict_add_as(dict, c->index ? "table" : "count", c->name, sum);
+	app_dict_add_as(dict, c->index ? "sum" : "count", c->name, sum);
 	if (!c->index)
 		return;
-	snprintf(key, sizeof(key), "index_%.40s", c->name);
+	snprintf(key, sizeof(key), "by_%.40s", c->name);
 	app_dict_add_text(dict, key, c->index);
 	for (uint32_t k = 0; k < cnt; k++) {
 		snprintf(key, sizeof(key), "top_%.40s_%" PRIu64, c->name, c->first + at[k]);
@@ -187,10 +190,10 @@ static void objects_dict(struct app *app, const char *params SPW_UNUSED, struct 
 		app_dict_add(dict, "memory_fd", (uint64_t)region->memfd);
 		app_dict_add(dict, "memory_bytes", region->bytes);
 		for (int s = 0; s < SPW_OBJ_STATE_CNT; s++)
-			app_dict_add_as(dict, "objects", app_objects_state_name(s),
+			app_dict_add_as(dict, "states", app_objects_state_name(s),
 					count.objects[s]);
 		for (int c = 0; c < SPW_OBJ_CAUSE_CNT; c++)
-			app_dict_add_as(dict, "cause", app_objects_cause_name(c), count.causes[c]);
+			app_dict_add_as(dict, "causes", app_objects_cause_name(c), count.causes[c]);
 		for (int c = 0; c < SPW_OBJ_SLOW_CNT; c++)
 			app_dict_add_as(dict, "slow", spw_obj_slow_name((enum spw_obj_slow)c),
 					spw_thr_load_rlx(&slow->objects[c]));
@@ -216,7 +219,7 @@ static void ledger_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	app_dict_add(d, "consumed", res.topo.sum.consumed);
 	app_dict_add(d, "bad", res.topo.sum.bad);
 	for (uint32_t i = 0; (name = spw_ledger_drop(&res.topo.ledger, i, &cnt)); i++)
-		app_dict_add(d, name, cnt);
+		app_dict_add_as(d, "dropped", name, cnt);
 	app_dict_add(d, "pool_slots", res.topo.ledger.pool_slots);
 	app_dict_add(d, "pool_free", res.topo.ledger.pool_free);
 }
@@ -262,8 +265,8 @@ static void lcores_dict(struct app *app, const char *params SPW_UNUSED, struct r
 		app_dict_add(lcore, "frames", pipe.ledger.polled_frames);
 		app_dict_add(lcore, "turn_max_ns", spw_tsc_to_ns(&app->tsc, pipe.turn_max_tsc));
 		for (int r = 0; r < SPW_REGIME_CNT; r++)
-			app_dict_add(lcore, spw_regime_name((enum spw_regime)r),
-				     pipe.regime_tsc[r]);
+			app_dict_add_as(lcore, spw_regime_name((enum spw_regime)r), "tsc",
+					pipe.regime_tsc[r]);
 		app_dict_add_dict(d, name, lcore);
 	}
 }
@@ -277,10 +280,11 @@ static void causes_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	for (int c = 0; view && c < SPW_CAUSE_CNT; c++)
 		app_dict_add(d, spw_cause_name((enum spw_cause)c), view->causes.frames[c]);
 	for (int h = 0; view && h < SPW_HOLD_CNT; h++) {
-		app_dict_add_as(d, "held_times", spw_hold_name((enum spw_hold)h),
-				view->held.cnt[h]);
-		app_dict_add_as(d, "held_ns", spw_hold_name((enum spw_hold)h),
-				spw_tsc_to_ns(&app->tsc, view->held.sum_tsc[h]));
+		char held[32];
+
+		snprintf(held, sizeof(held), "held_%s", spw_hold_name((enum spw_hold)h));
+		app_dict_add_as(d, held, "times", view->held.cnt[h]);
+		app_dict_add_as(d, held, "sum_ns", spw_tsc_to_ns(&app->tsc, view->held.sum_tsc[h]));
 	}
 	app_view_unlock();
 }

@@ -6,7 +6,7 @@
  *
  *   NCCL_SPINWIRE_REPORT=FILE (%p process, %h host)
  *   { schema, version, host, pid, communicators: [
- *     { id, seconds, slow_above_ns, peers: [
+ *     { id, seconds, threshold_ns, peers: [
  *       { peer, connections, sent, received, rails, latency, causes, worst } ] } ] }
  *
  * The file is written as a whole whenever a context ends: communicators that ended before are kept
@@ -89,7 +89,7 @@ static json_t *json_causes(const struct spw_stamps_rec *rec, const struct spw_ts
 			json_object_set_new(
 				all, spw_stamps_cause_name((enum spw_stamps_cause)c),
 				json_pack("{s:I,s:I}", "messages", (json_int_t)rec->cause_cnt[c],
-					  "worst_ns",
+					  "max_ns",
 					  (json_int_t)spw_tsc_to_ns(tsc, rec->cause_max[c])));
 	return all;
 }
@@ -166,7 +166,7 @@ static json_t *json_communicator(const struct nnet_ctx *ctx)
 	return json_pack(
 		"{s:s,s:f,s:I,s:o}", "id", id, "seconds",
 		(double)spw_tsc_to_ns(&report->tsc, spw_tsc_now() - report->start_tsc) / 1e9,
-		"slow_above_ns",
+		"threshold_ns",
 		(json_int_t)(report->peers
 				     ? spw_tsc_to_ns(&report->tsc, report->peers->rec.slow_tsc)
 				     : 0),

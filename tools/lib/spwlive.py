@@ -5,7 +5,6 @@ import time
 
 import spwtel
 
-LEDGER_EDGES = ("wire", "missed", "received", "executed", "echoed", "consumed", "bad", "pool_slots", "pool_free")
 STAGES = ("nic_polled", "polled_pushed", "pushed_start", "start_end", "end_reaped", "reaped_sent", "polled_sent",
           "nic_start", "nic_sent")
 POINTS = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns")
@@ -81,7 +80,7 @@ def head_line(feed):
 def _ports(feed):
     yield f"{'PORT':22} {'rx/s':>8} {'rx bit/s':>9} {'tx/s':>8} {'tx bit/s':>9}  drops and errors since start"
     for name, port in feed.now.ports.items():
-        errors = [f"{key.split('_', 1)[1]} {port[key]}" for key in port if key.startswith(("dropped_", "error_"))
+        errors = [f"{key.split('_', 1)[1]} {port[key]}" for key in port if key.startswith(("dropped_", "errors_"))
                   and port[key]]
         yield (f"{name:22.22} {short(feed.rate('ports', name, 'rx_frames')):>8} "
                f"{short(8 * feed.rate('ports', name, 'rx_bytes')):>9} "
@@ -104,7 +103,7 @@ def _largest_cause(feed, stream, kind):
     """Of the objects that ended since the last sample, or since the start if none did."""
     causes = [(feed.rate("objects", stream, key), total, key.removeprefix(kind))
               for key, total in feed.now.objects[stream].items()
-              if key.startswith(kind) and key != "cause_all" and total]
+              if key.startswith(kind) and key != "causes_all" and total]
     if not causes:
         return "none since start"
     rate, total, cause = max(causes)
@@ -116,9 +115,9 @@ def _streams(feed):
         return
     yield f"{'STREAM':20} {'complete/s':>10} {'partial/s':>9} {'shed/s':>8}  largest cause other than all"
     for name in feed.now.objects:
-        complete, partial, shed = (short(feed.rate("objects", name, f"objects_{state}"))
+        complete, partial, shed = (short(feed.rate("objects", name, f"states_{state}"))
                                    for state in ("complete", "partial", "shed"))
-        yield f"{name:20.20} {complete:>10} {partial:>9} {shed:>8}  {_largest_cause(feed, name, 'cause_')}"
+        yield f"{name:20.20} {complete:>10} {partial:>9} {shed:>8}  {_largest_cause(feed, name, 'causes_')}"
         slow = sum(cnt for key, cnt in feed.now.objects[name].items() if key.startswith("slow_"))
         if slow:
             yield f"{'':20} slow or shed {short(slow)} since start, most of them {_largest_cause(feed, name, 'slow_')}"
@@ -129,9 +128,10 @@ def _ledger(feed):
     ledger = feed.now.ledger
     yield "FRAMES/s  " + "  ".join(f"{key} {short(feed.rate('ledger', key))}"
                                    for key in ("received", "executed", "echoed", "consumed", "bad"))
-    drops = [(key, total) for key, total in ledger.items() if key not in LEDGER_EDGES and total]
-    yield "DROPPED/s " + ("  ".join(f"{key} {short(feed.rate('ledger', key))} (of {short(total)})"
-                                    for key, total in drops) or "nothing since start")
+    drops = [(key.removeprefix("dropped_"), feed.rate("ledger", key), total) for key, total in ledger.items()
+             if key.startswith("dropped_") and total]
+    yield "DROPPED/s " + ("  ".join(f"{reason} {short(rate)} (of {short(total)})" for reason, rate, total in drops)
+                          or "nothing since start")
     missed = f"  missed by the device {short(ledger['missed'])}" if "missed" in ledger else ""
     yield f"POOL      {ledger.get('pool_free', 0)} of {ledger.get('pool_slots', 0)} slots free{missed}"
 
@@ -160,10 +160,10 @@ def _lcores(feed):
                                                                      for name in ("idle %", "rx", "push", "reap", "tx",
                                                                                   "refill", "house"))
     for name, lcore in feed.now.lcores.items():
-        ticks = {key: feed.rate("lcores", name, key) for key in spwtel.REGIMES}
-        total = sum(ticks.values())
+        ticks = [feed.rate("lcores", name, key) for key in spwtel.REGIMES_TSC]
+        total = sum(ticks)
         yield (f"{name:5} {short(feed.rate('lcores', name, 'frames')):>8} {time_ns(lcore['turn_max_ns']):>8}  "
-               + " ".join(f"{100 * ticks[key] / total:6.1f}" if total else f"{'-':>6}" for key in spwtel.REGIMES))
+               + " ".join(f"{100 * part / total:6.1f}" if total else f"{'-':>6}" for part in ticks))
 
 
 def lines(feed):

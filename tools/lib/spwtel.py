@@ -19,6 +19,7 @@ TEXT_MAX = 200
 PORT_COUNTERS = ("rx_frames", "rx_bytes", "tx_frames", "tx_bytes")
 LEDGER_COUNTERS = ("received", "executed", "echoed", "consumed", "bad", "pool_slots", "pool_free")
 REGIMES = ("idle_poll", "rx", "push", "reap", "tx", "refill", "housekeeping")
+REGIMES_TSC = tuple(f"{name}_tsc" for name in REGIMES)
 
 
 # ---- who is there --------------------------------------------------------------------------------------
@@ -152,8 +153,8 @@ def _rows(answer, *shape):
 
 
 def _streams(answer):
-    """How many objects ended how (objects_...), why (cause_...) and why late (slow_...), by the stream's name."""
-    return {name: {key: value for key, value in row.items() if key.startswith(("objects_", "cause_", "slow_"))}
+    """How many objects ended how (states_...), why (causes_...) and why late (slow_...), by the stream's name."""
+    return {name: {key: value for key, value in row.items() if key.startswith(("states_", "causes_", "slow_"))}
             for name, row in _rows(answer, (), ("name",)).items()}
 
 
@@ -188,7 +189,7 @@ def snapshot(client):
     if not info["tsc_hz"]:
         raise ValueError("a clock of 0 Hz")
     return Snapshot(info, _rows(got["ports"], PORT_COUNTERS), counters(got["ledger"], LEDGER_COUNTERS),
-                    _rows(got["lcores"], ("queue", "frames", "turn_max_ns", *REGIMES), ("port",)),
+                    _rows(got["lcores"], ("queue", "frames", "turn_max_ns", *REGIMES_TSC), ("port",)),
                     _rows(got["latency"] or {}, ("count",)), counters(got["causes"] or {}),
                     _streams(got["objects"] or {}), _rules(got["rules"] or {}))
 
@@ -198,6 +199,6 @@ def handlers(answer):
     counters."""
     if not isinstance(answer or {}, dict) or not all(isinstance(row, dict) for row in (answer or {}).values()):
         raise ValueError(f"{answer!r:.40} where dictionaries are due")
-    rows = [counters(row, ("digest",), ("name", "ports", *(key for key in row if key.startswith("index_"))))
+    rows = [counters(row, ("digest",), ("name", "ports", *(key for key in row if key.startswith("by_"))))
             for row in (answer or {}).values()]
     return {row["name"]: row for row in rows}

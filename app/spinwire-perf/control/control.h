@@ -82,7 +82,7 @@ bool perf_ctl_pending(const struct perf_ctl *ctl);
 int perf_ctl_give_up(struct perf_ctl *ctl, int error);
 
 /* Of the channel. Another version of it may have other messages, or other fields in them. */
-static const struct spw_oob_proto perf_proto = {"SPWF", 5};
+static const struct spw_oob_proto perf_proto = {"SPWF", 6};
 
 /* greet.c: agrees on protocol and secret and exchanges facts. Owner: takes over facts; *theirs_out
  * is the caller's.

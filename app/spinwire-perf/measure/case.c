@@ -95,7 +95,7 @@ json_t *perf_case_json(const struct perf_case *what)
 	return json_pack("{s:s,s:b,s:b,s:b,s:s,s:s,s:I,s:I,s:I,s:I}", "op", op_word[what->op].text,
 			 "latency", what->latency, "both", what->both, "gpu", what->gpu, "coll",
 			 perf_coll_name(what->coll), "net", perf_net_name(what->net), "bytes",
-			 (json_int_t)what->bytes, "rails", (json_int_t)what->rails, "streams",
+			 (json_int_t)what->bytes, "rails_mask", (json_int_t)what->rails, "streams",
 			 (json_int_t)what->streams, "ms", (json_int_t)what->ms);
 }
 
@@ -117,7 +117,7 @@ int perf_case_parse(const json_t *json, struct perf_case *what_out)
 	if (rc == 0 && (what_out->op == PERF_COLL) != (what_out->coll != PERF_COLL_NONE))
 		rc = spw_err(EPROTO, "a case of an unknown collective");
 	if (rc == 0 && (rc = perf_number(json, "bytes", BYTES_MAX, &what_out->bytes)) == 0 &&
-	    (rc = perf_number(json, "rails", (1u << PERF_RAIL_MAX) - 1, &rails)) == 0 &&
+	    (rc = perf_number(json, "rails_mask", (1u << PERF_RAIL_MAX) - 1, &rails)) == 0 &&
 	    (rc = perf_number(json, "streams", PERF_STREAM_MAX, &streams)) == 0 &&
 	    (rc = perf_number(json, "ms", MS_MAX, &ms)) == 0) {
 		what_out->rails = (uint32_t)rails;

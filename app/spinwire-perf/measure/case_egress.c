@@ -202,7 +202,7 @@ static int egress_measure(struct egress *e, struct perf_result *result)
 	if (unc_ns > CLOCK_MAX_NS)
 		perf_mark(result, PERF_UNVERIFIED, "the clocks of NIC and CPU agree within %llu us",
 			  (unsigned long long)(unc_ns / 1000));
-	result->lat.gap_ns = spw_tsc_to_ns(e->tsc, GAP_CLOSED * each);
+	result->lat.interval_ns = spw_tsc_to_ns(e->tsc, GAP_CLOSED * each);
 	result->lat.intended = e->posted - closed;
 	snprintf(result->path, sizeof(result->path), "clocks within %llu ns",
 		 (unsigned long long)unc_ns);

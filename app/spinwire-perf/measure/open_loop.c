@@ -91,9 +91,9 @@ double perf_exponential(uint64_t *random)
 }
 
 /* Messages that are due by the end of the time are intended, started or not. */
-static int open_loop_run(struct loop *l, uint64_t gap_ns, uint32_t ms, uint64_t *intended_out)
+static int open_loop_run(struct loop *l, uint64_t interval_ns, uint32_t ms, uint64_t *intended_out)
 {
-	double gap = (double)spw_tsc_from_ns(l->tsc, gap_ns), at = 0;
+	double gap = (double)spw_tsc_from_ns(l->tsc, interval_ns), at = 0;
 	uint64_t start = spw_tsc_now(), span = spw_tsc_from_ns(l->tsc, ms * 1000000ull);
 	uint64_t drain = span + spw_tsc_from_ns(l->tsc, DRAIN_NS), now = 0;
 	int rc = 0;
@@ -150,12 +150,12 @@ int perf_latency(const struct perf_method *method, const struct spw_tsc *tsc, ui
 	rc = open_loop_calibrate(&l, closed_ms);
 	spw_hist_summary(hist, 0, &lat_out->closed);
 	/* From half a round trip to a whole one (halves), times GAP_MEDIANS. */
-	lat_out->gap_ns =
+	lat_out->interval_ns =
 		SPW_MAX(lat_out->closed.value[SPW_HIST_POINT_p50] * method->halves * GAP_MEDIANS,
 			(uint64_t)GAP_MIN_NS);
 	l = (struct loop){.method = method, .tsc = tsc, .hist = hist + 1, .random = SEED};
 	if (rc == 0)
-		rc = open_loop_run(&l, lat_out->gap_ns, open_ms, &lat_out->intended);
+		rc = open_loop_run(&l, lat_out->interval_ns, open_ms, &lat_out->intended);
 	back = l.back;
 	lat_out->lost = lat_out->intended - back;
 	spw_hist_summary(hist + 1, lat_out->lost, &lat_out->open);

@@ -254,7 +254,7 @@ static const struct perf_field nic_field[] = {
 	PERF_FIELD_NUMBER("link_mbps", struct perf_nic, link_mbps, INT32_MAX),
 	PERF_FIELD_NUMBER("lanes", struct perf_nic, lanes, INT32_MAX),
 	PERF_FIELD_NUMBER("pcie_mtps", struct perf_nic, pcie_mtps, INT32_MAX),
-	PERF_FIELD_NUMBER("device", struct perf_nic, device, INT32_MAX),
+	PERF_FIELD_NUMBER("pci_device", struct perf_nic, device, INT32_MAX),
 	PERF_FIELD_NUMBER("port_enforced_mbps", struct perf_nic, port_enforced_mbps, INT32_MAX),
 	PERF_FIELD_NUMBER("pcie_enforced_mbps", struct perf_nic, pcie_enforced_mbps, INT32_MAX),
 	PERF_FIELD_BOOL("up", struct perf_nic, up),

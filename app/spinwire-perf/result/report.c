@@ -67,9 +67,9 @@ static json_t *summary_json(const struct spw_hist_summary *sum)
 /* Both loops: the closed one is what other tools print. */
 static json_t *report_latency_json(const struct perf_lat *lat)
 {
-	return json_pack("{s:I,s:I,s:I,s:o,s:o}", "gap_ns", (json_int_t)lat->gap_ns, "intended",
-			 (json_int_t)lat->intended, "lost", (json_int_t)lat->lost, "open",
-			 summary_json(&lat->open), "closed", summary_json(&lat->closed));
+	return json_pack("{s:I,s:I,s:I,s:o,s:o}", "interval_ns", (json_int_t)lat->interval_ns,
+			 "intended", (json_int_t)lat->intended, "lost", (json_int_t)lat->lost,
+			 "open", summary_json(&lat->open), "closed", summary_json(&lat->closed));
 }
 
 /* Rails in their order; empty for rows without lib/xfer. */
@@ -104,7 +104,7 @@ static json_t *row_json(const struct perf_session *s, const struct perf_result *
 			"messages_per_s", v.per_second, "cpu_ns_per_message", v.cpu_ns,
 			"cpu_ms_per_gb", v.cpu_ms_gb, "limit_gbps", v.limit_gbps, "efficiency",
 			v.efficiency, "limit_by", app_json_text(v.by), "owners",
-			app_json_text(v.reference), "way", app_json_text(r->path), "carried",
+			app_json_text(v.reference), "method", app_json_text(r->path), "carried",
 			carried_json(r));
 	if (row && r->what.latency)
 		json_object_set_new(row, "latency", report_latency_json(&r->lat));
@@ -146,27 +146,27 @@ static void csv_point(FILE *file, const struct perf_result *r, enum spw_hist_poi
 		fputc(',', file);
 }
 
-/* One line a row; an unknown percentile is empty. */
+/* One line a row: the case's keys, then the row's; an unknown percentile is empty. */
 static void csv_row(FILE *file, const struct perf_session *s, const struct perf_result *r)
 {
 	struct perf_verdict v;
 
 	perf_judge(s, r, &v);
-	fprintf(file, "%s,%s,%u,%u,%d,%llu,%s,%.4f,%.1f,%.1f,%.2f,%.4f", perf_op_name(r->what.op),
-		r->what.latency ? "latency" : "bandwidth", r->what.rails, r->what.streams,
-		r->what.both, (unsigned long long)r->what.bytes, perf_valid_name(r->valid), v.gbps,
-		v.per_second, v.cpu_ns, v.cpu_ms_gb, v.efficiency);
+	fprintf(file, "%s,%d,%d,%d,%s,%s,%llu,%u,%u,%s,%.4f,%.1f,%.1f,%.2f,%.4f",
+		perf_op_name(r->what.op), r->what.latency, r->what.both, r->what.gpu,
+		perf_coll_name(r->what.coll), perf_net_name(r->what.net),
+		(unsigned long long)r->what.bytes, r->what.rails, r->what.streams,
+		perf_valid_name(r->valid), v.gbps, v.per_second, v.cpu_ns, v.cpu_ms_gb,
+		v.efficiency);
 	csv_point(file, r, SPW_HIST_POINT_p50);
 	csv_point(file, r, SPW_HIST_POINT_p90);
 	csv_point(file, r, SPW_HIST_POINT_p99);
 	csv_point(file, r, SPW_HIST_POINT_p999);
 	csv_point(file, r, SPW_HIST_POINT_max);
-	fprintf(file, ",%llu,%s,%s\n", (unsigned long long)r->lat.lost,
-		perf_coll_name(r->what.coll),
-		r->what.op == PERF_COLL ? perf_net_name(r->what.net) : "");
+	fprintf(file, ",%llu\n", (unsigned long long)r->lat.lost);
 }
 
-/* The header line names every column; new ones are added at the end. */
+/* The header line names every column, as the JSON does. */
 int perf_csv(const struct perf_session *s, const struct perf_rows *rows, const char *path)
 {
 	char *text = NULL;
@@ -175,9 +175,9 @@ int perf_csv(const struct perf_session *s, const struct perf_rows *rows, const c
 
 	if (!file)
 		return spw_err(ENOMEM, "--csv: no memory");
-	fprintf(file, "row,kind,rails_mask,streams,both,bytes,valid,gbps,messages_per_s,"
-		      "cpu_ns_per_message,cpu_ms_per_gb,efficiency,p50_ns,p90_ns,p99_ns,p999_ns,"
-		      "max_ns,lost,collective,net\n");
+	fprintf(file, "op,latency,both,gpu,coll,net,bytes,rails_mask,streams,valid,gbps,"
+		      "messages_per_s,cpu_ns_per_message,cpu_ms_per_gb,efficiency,p50_ns,p90_ns,"
+		      "p99_ns,p999_ns,max_ns,lost\n");
 	for (uint32_t i = 0; i < rows->cnt; i++)
 		csv_row(file, s, &rows->result[i]);
 	if (fclose(file)) {

@@ -196,7 +196,7 @@ static void latency_print(const struct perf_result *r, const struct perf_verdict
 						    SPW_HIST_POINT_max};
 
 	point_print(&r->lat.closed, SPW_HIST_POINT_p50);
-	printf("  | %9.1f", (double)r->lat.gap_ns / 1e3);
+	printf("  | %9.1f", (double)r->lat.interval_ns / 1e3);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(point); i++)
 		point_print(&r->lat.open, point[i]);
 	printf(" %7llu %9.2f  %s", (unsigned long long)r->lat.lost, v->cpu_ns / 1e3, v->reference);

@@ -62,8 +62,8 @@ void app_dict_add_dict(struct rte_tel_data *d, const char *name, struct rte_tel_
 	rte_tel_data_free(dict);
 }
 
-/* Prefixes the kind, because one name may stand for two counters: no_slot is a drop and an error.
- */
+/* Joined, as a path of the summary: one name may stand for two counters, no_slot is a drop and an
+ * error. */
 void app_dict_add_as(struct rte_tel_data *d, const char *kind, const char *name, uint64_t v)
 {
 	char key[64];
@@ -75,8 +75,5 @@ void app_dict_add_as(struct rte_tel_data *d, const char *kind, const char *name,
 /* As the summary names a time. */
 void app_dict_add_ns(struct rte_tel_data *d, const char *name, uint64_t v)
 {
-	char key[64];
-
-	snprintf(key, sizeof(key), "%s_ns", name);
-	app_dict_add(d, key, v);
+	app_dict_add_as(d, name, "ns", v);
 }

@@ -172,7 +172,7 @@ def case_stopped():
     longest = sent['worst'][0]
     check(longest['whole_ns'] > 5e8, f'longest {longest}')
     check(abs(sum(longest['blame_ns'].values()) - longest['whole_ns']) < 10, f'blame {longest}')
-    check(sent['causes'].get(longest['cause'], {}).get('worst_ns', 0) == longest['whole_ns'],
+    check(sent['causes'].get(longest['cause'], {}).get('max_ns', 0) == longest['whole_ns'],
           f'{sent["causes"]} {longest}')
 
 

@@ -40,7 +40,7 @@ def begin(host, secret=b""):
 
 def case(**more):
     return {"case": {"op": "tcp", "latency": False, "both": False, "gpu": False, "coll": "none", "net": "one-shot",
-                     "bytes": 64, "rails": 1, "streams": 1, "ms": 20,
+                     "bytes": 64, "rails_mask": 1, "streams": 1, "ms": 20,
                      **more}}
 
 

@@ -17,7 +17,6 @@ from spwtest import Skip, check, equal, spwlab
 PERF = os.environ["SPINWIRE_PERF"]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 TOOL = os.path.join(ROOT, "tools", "with-softhca")
-INSIDE = "SPW_IN_NETNS"
 LIMIT_S = 120
 QUICK = ["--full", "--time", "40ms", "--sizes", "64,64K"]
 
@@ -126,7 +125,7 @@ def need_netns():
 class Channel:
     """One end of a channel (oob/spw_oob_channel.h) of spinwire-perf's protocol, byte by byte: a client, or a server of
     one connection. secret: bytes; b"" for none."""
-    MAGIC, VERSION = b"SPWF", 5
+    MAGIC, VERSION = b"SPWF", 6
 
     def __init__(self, link, secret=b"", client=True, version=VERSION):
         self.link, self.secret, self.client, self.sent = link, secret, client, 0

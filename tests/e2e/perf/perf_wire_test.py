@@ -175,7 +175,7 @@ def test_ssh():
         finally:
             spwlab.stop(daemon)
     tcp = rows_of(got, op="tcp")
-    equal({row["way"] for row in tcp}, {"to 10.77.0.2"}, "where TCP went")
+    equal({row["method"] for row in tcp}, {"to 10.77.0.2"}, "where TCP went")
     check(rows_of(got, op="write") and not got["faults"], str(got["faults"]))
 
 
@@ -199,7 +199,7 @@ def test_bond():
             got = report(f"10.79.0.2:{host.rpartition(':')[2]}", "--rows", "bond", "--time", "40ms",
                          under=pair.under(0), status=4)
     equal([row["case"]["streams"] for row in got["rows"]], [1, 2, 4, 8, 16], "streams")
-    equal({row["way"] for row in got["rows"]}, {"to 10.79.0.2"}, "where they went")
+    equal({row["method"] for row in got["rows"]}, {"to 10.79.0.2"}, "where they went")
     equal({bond["slaves"] for bond in got["here"]["bonds"]}, {"spwp0+spwq0"}, "slaves")
     check(all(row["valid"] == "unverified" and "spwp" in row["why"] and row["gbps"] > 0 for row in got["rows"]),
           str(got["rows"]))

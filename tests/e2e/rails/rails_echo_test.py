@@ -30,7 +30,7 @@ def echoes(own, *gen, **how):
           - nic["lost"] + nic["dup"], f"echoes that reached the source, with {nic}")
     equal(sum(rail["wire"] - rail["missed"] - rail["rx"]["frames"] for rail in rails), 0,
           "echoes that its rails polled")
-    dropped = {name: sum(rail[name] for rail in rails) for name in ("late", "duplicate", "flushed")}
+    dropped = {name: sum(rail[name] for rail in rails) for name in ("late", "duplicate", "rx_flushed")}
     equal(both.gen["echoed"], sum(rail["rx"]["frames"] for rail in rails) - sum(dropped.values()),
           f"echoes that the source took, with {dropped}")
     equal(both.gen["duplicated"], 0, "echoes taken twice")
@@ -61,7 +61,7 @@ def test_reorder_and_duplicates():
     """Echoes that come twice are dropped once, and those that overtake each other are put back."""
     _, nic, dropped = echoes(FRAME, *LOAD, faults=at_once("reorder=0.1,dup=0.1"))
     check(nic["dup"] > 0 and nic["reordered"] > 0, f"the NIC doubled or reordered nothing: {nic}")
-    check(dropped["duplicate"] <= nic["dup"] <= dropped["duplicate"] + dropped["late"] + dropped["flushed"],
+    check(dropped["duplicate"] <= nic["dup"] <= dropped["duplicate"] + dropped["late"] + dropped["rx_flushed"],
           f"{dropped} with {nic}")
 
 

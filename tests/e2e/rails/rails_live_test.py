@@ -14,7 +14,7 @@ from spwtest import check, equal  # noqa: E402
 def as_telemetry(rail):
     """A rail of the summary, under the names of /spinwire/rails."""
     counts = {f"{way}_{unit}": rail[way][unit] for way in ("rx", "tx") for unit in ("frames", "bytes")}
-    counts.update({f"error_{name}": cnt for name, cnt in rail["errors"].items()})
+    counts.update({f"errors_{name}": cnt for name, cnt in rail["errors"].items()})
     counts.update({name: rail[name] for name in ("name", "driver", "wire", "missed", "late", "duplicate", "moved",
                                                  "outages", "tx_flushed")})
     return counts

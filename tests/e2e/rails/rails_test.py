@@ -71,7 +71,7 @@ def judge(summary, rails):
     for name in ("late", "duplicate"):
         equal(sum(rail[name] for rail in port["rails"]), dropped[name], name)
     equal(sum(rail["wire"] for rail in port["rails"]), summary["ledger"]["wire"], "frames on the wire")
-    polled = sum(rail["rx"]["frames"] - rail["late"] - rail["duplicate"] - rail["flushed"] for rail in port["rails"])
+    polled = sum(rail["rx"]["frames"] - rail["late"] - rail["duplicate"] - rail["rx_flushed"] for rail in port["rails"])
     equal(polled, port["rx"]["frames"], "frames that the rails gave and that were lent")
     equal(sum(rail["tx"]["frames"] for rail in port["rails"]), port["tx"]["frames"], "frames sent")
     equal(sum(rail["outages"] for rail in port["rails"]), port["errors"]["rail_down"], "outages")

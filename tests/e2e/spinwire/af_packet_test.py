@@ -146,7 +146,7 @@ def test_source_beyond_mtu():
         _, log = generate([*source, "1415"], folder, status=1)
         check("1415 bytes" in log and "1400 lets 1414 pass" in log, log)
         gen, _ = generate([*source, "1414"], folder)
-    equal(gen["flushed"], 0, "frames that the port took and did not send")
+    equal(gen["tx_flushed"], 0, "frames that the port took and did not send")
 
 
 def test_no_right():

@@ -72,7 +72,7 @@ def test_large_table():
                  lcores=f"0@{place.main},1@{place.receive}") as run:
             run.wait_ready()
             spwlab.wait_for(lambda: run.frames() > ports, 60, "all frames")
-            got = spwlab.wait_for(lambda: {row["table_syns"]: row for row in
+            got = spwlab.wait_for(lambda: {row["sum_syns"]: row for row in
                                            (run.telemetry("/spinwire/handlers") or {}).values()}.get(ports + 1), 10,
                                   "all reaped")
             run.end()
@@ -166,7 +166,7 @@ def test_live():
             got = spwlab.wait_for(lambda: {key: row for key, row in (run.telemetry("/spinwire/handlers") or {}).items()
                                            if [row["count_other"], row["digest"]] == [OTHER, 145]}, 10, "all reaped")
             equal(got, {"0": {"name": "syn", "ports": "net_pcap0", "digest": 145, "count_other": OTHER,
-                              "table_syns": 145, "index_syns": "port", "top_syns_443": 100, "top_syns_80": 43,
+                              "sum_syns": 145, "by_syns": "port", "top_syns_443": 100, "top_syns_80": 43,
                               "top_syns_22": 2, "left_out_syns": 0}}, "telemetry")
             code = "import importlib.machinery as m, importlib.util as u, sys\n" \
                    "l = m.SourceFileLoader('exporter', sys.argv[1]); e = u.module_from_spec(" \

@@ -11,6 +11,7 @@ import time
 
 import spwtest
 import spwtel
+from spinwire import results
 from spwtest import Run, balanced, check, equal, spwlab
 
 SECONDS = 1
@@ -168,6 +169,12 @@ def test_sigstop():
     balanced(summary)
 
 
+def paths_of(part):
+    """The names that values of the summary have in telemetry: their paths, joined by _."""
+    return {"_".join((key, *rest)) for key, value in part.items()
+            for rest in ([(name,) for name in paths_of(value)] if isinstance(value, dict) else [()])}
+
+
 def test_telemetry():
     """The commands answer with what the summary shows afterwards."""
     with spwlab.scratch() as folder, spwtest.memif_peer(folder, ["--forward-mode=txonly"]) as (sock, _, _):
@@ -175,7 +182,8 @@ def test_telemetry():
             run.wait_ready()
             spwlab.wait_for(lambda: run.telemetry("/spinwire/latency"), 60, "an interval of stages")
             ports, ledger = run.telemetry("/spinwire/ports"), run.telemetry("/spinwire/ledger")
-            latency, lcores, info = (run.telemetry(f"/spinwire/{name}") for name in ("latency", "lcores", "info"))
+            latency, lcores, info, causes = (run.telemetry(f"/spinwire/{name}")
+                                             for name in ("latency", "lcores", "info", "causes"))
             histogram = run.telemetry("/spinwire/histogram,polled_sent")
             equal(run.telemetry("/ethdev/list"), [0], "DPDK's own list of ports")
             check(run.telemetry("/ethdev/stats,0")["ipackets"] > 0, "DPDK's own counters")
@@ -190,6 +198,11 @@ def test_telemetry():
     equal(ledger["pool_slots"], summary["pool"]["slots"], "pool slots")
     whole = latency["polled_sent"]
     check(whole["count"] > 0 and whole["p50_ns"] <= whole["max_ns"], f"stage {whole}")
+    paths = paths_of({"held": summary["held"], "pool": summary["pool"], **summary["ledger"]})
+    equal([name for name in ledger if name not in paths and name != "bad"], [], "names that the summary does not have")
+    equal([name for name in causes if name not in paths and name not in results.CAUSES], [], "of what held loops up")
+    equal({f"dropped_{name}" for name in summary["ledger"]["dropped"]} - set(ledger), set(), "reasons of drops")
+    equal({name for name in paths_of({"errors": summary["ports"][0]["errors"]})} - set(port), set(), "errors")
     named = {key for row in summary["latency"] for key in row}
     for name, stage in latency.items():
         equal(set(stage) - named, set(), f"names of {name} that the summary does not have")
@@ -197,7 +210,8 @@ def test_telemetry():
     check(len(below) > 20 and below == sorted(below) and 0 < below[-1] <= histogram["count"], f"histogram {histogram}")
     check(histogram["sum_ns"] > histogram["count"], f"sum {histogram['sum_ns']} ns")
     check(0 < lcores["1"]["frames"] <= summary["ledger"]["received"], f"lcores {lcores}")
-    check(lcores["1"]["rx"] > 0 and set(summary["regimes"]) <= set(lcores["1"]), f"regimes {lcores}")
+    check(lcores["1"]["rx_tsc"] > 0 and {f"{name}_tsc" for name in summary["regimes"]} <= set(lcores["1"]),
+          f"regimes {lcores}")
     equal((info["executor"], info["handler"], info["version"]), ("inline", "null", summary["version"]), "info")
     balanced(summary)
 

@@ -63,7 +63,7 @@ def test_no_silent_loop():
             gen, out = generate(["--port", f"ethdev:0000:01:00.0,{PMD}", "--seconds", "1s", "--rate", "1kpps", "--echo",
                                  "no", "--dst-mac", mac, "--link-wait", "1s", "--linger", "100ms", "--slots", "2048"],
                                 folder, under=devices, no_pci=False)
-        phy = gen["physical_port"]
+        phy = gen["ports"][0]["physical_port"]
         equal(phy["inside_nic"], inside, f"inside_nic of {phy}")
         equal(phy["tx_packets"] >= gen["sent"] > 0, not inside, f"{phy}, {gen['sent']} sent")
         equal(f"NO CABLE: {gen['sent']} frames" in out, inside, out)

@@ -165,7 +165,7 @@ def test_executor_starved():
     ways = [line["way"] for line in objects(run) if line["way"] and line["way"]["slow"]]
     if len(ways) < COUNT // 3:
         raise Skip(f"the executor found its core: {len(ways)} slow objects")
-    sums = {cause: sum(way["blame"].get(cause, 0) for way in ways) for way in ways for cause in way["blame"]}
+    sums = {cause: sum(way["blame_ns"].get(cause, 0) for way in ways) for way in ways for cause in way["blame_ns"]}
     whole = sum(sums.values()) - sums.get("poll_gap", 0)  # what the machine took from the loop meanwhile
     check(sums.get("exec_late", 0) + sums.get("batch_ahead", 0) >= 0.8 * whole, f"{sums}")
 

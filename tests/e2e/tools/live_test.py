@@ -140,7 +140,7 @@ def test_top_objects():
         one, = documents.load(f"{folder}/top.json")["instances"]
     check(re.search(r"^STREAM .*\nadc +[1-9]\S* +[1-9]\S* +\S+  (newer|taken_back) [1-9]", done.stdout, re.M),
           f"no stream in\n{done.stdout}{done.stderr}")
-    check(one["objects"]["adc"]["objects_partial"] > 0 and one["per_second"]["objects"]["adc"]["objects_partial"] > 0,
+    check(one["objects"]["adc"]["states_partial"] > 0 and one["per_second"]["objects"]["adc"]["states_partial"] > 0,
           f"{one['objects']}")
 
 

@@ -293,10 +293,10 @@ static void cases_are_checked(void **state)
 	const struct {
 		const char *name;
 		json_t *value;
-	} wrong[] = {{"op", json_string("erase")},  {"bytes", json_integer(0)},
-		     {"bytes", json_real(1.5)},     {"bytes", json_integer(-1)},
-		     {"rails", json_integer(16)},   {"streams", json_integer(17)},
-		     {"ms", json_integer(1 << 30)}, {"streams", json_integer(0)}};
+	} wrong[] = {{"op", json_string("erase")},     {"bytes", json_integer(0)},
+		     {"bytes", json_real(1.5)},        {"bytes", json_integer(-1)},
+		     {"rails_mask", json_integer(16)}, {"streams", json_integer(17)},
+		     {"ms", json_integer(1 << 30)},    {"streams", json_integer(0)}};
 	struct perf_case back;
 
 	(void)state;

@@ -20,16 +20,16 @@ STATES = ("complete", "partial", "shed", "aborted")
 
 
 def part(name, ns, **causes):
-    return {"part": name, "ns": ns, "causes": causes}
+    return {"part": name, "ns": ns, "blame_ns": causes}
 
 
 def way(*parts, since=1000, slow=True):
     blame = {}
     for one in parts:
-        for cause, ns in one["causes"].items():
+        for cause, ns in one["blame_ns"].items():
             blame[cause] = blame.get(cause, 0) + ns
-    return {"slow": slow, "cause": max(blame, key=blame.get), "since_ns": since, "whole_ns": sum(blame.values()),
-            "blame": blame, "parts": list(parts)}
+    return {"slow": slow, "cause": max(blame, key=blame.get), "first_ns": since, "whole_ns": sum(blame.values()),
+            "blame_ns": blame, "parts": list(parts)}
 
 
 LATE = way(part("arrive", 9_000_000, sender=9_000_000), part("port", 2_000_000, poll_gap=1_500_000, port=500_000),
@@ -37,9 +37,9 @@ LATE = way(part("arrive", 9_000_000, sender=9_000_000), part("port", 2_000_000, 
 
 
 def stream(slow=True, **more):
-    by = [{"cause": "sender", "objects": 3, "ns": 27_000_000, "worst_ns": 9_000_000},
-          {"cause": "consumer", "objects": 4, "ns": 0, "worst_ns": 0},
-          {"cause": "unexplained", "objects": 0, "ns": 3_000_000, "worst_ns": 0}] if slow else []
+    by = [{"cause": "sender", "objects": 3, "ns": 27_000_000, "max_ns": 9_000_000},
+          {"cause": "consumer", "objects": 4, "ns": 0, "max_ns": 0},
+          {"cause": "unexplained", "objects": 0, "ns": 3_000_000, "max_ns": 0}] if slow else []
     return {"stream": "adc", "port": "mlx5_0", "states": dict(zip(STATES, (90, 6, 4, 0))),
             "causes": {"all": 90, "deadline": 6, "no_buffer": 4, "stop": 0}, "frames": {"placed": 800}, "taken_back": 0,
             "unseen": 0, "restarts": 0, "bytes_present": 8000, "bytes_missing": 120,

@@ -18,12 +18,12 @@ def row(table, count, gbps=50.0, op="write", valid="valid", **more):
     """One row of bandwidth; points of latency in ns make it one of latency."""
     got = {"table": table, "valid": valid, "why": "" if valid == "valid" else "W", "gbps": gbps,
            "messages_per_s": gbps * 1e9 / 8 / count, "cpu_ns_per_message": 400.0, "cpu_ms_per_gb": 120.0,
-           "limit_gbps": 100.0, "efficiency": gbps / 100, "limit_by": "PCIe", "owners": "", "way": "",
+           "limit_gbps": 100.0, "efficiency": gbps / 100, "limit_by": "PCIe", "owners": "", "method": "",
            "case": {"op": op, "latency": "p50" in more, "bytes": count, "streams": 1}}
     if "p50" in more:
         lost = sum(value == "lost" for value in more.values())
         points = {f"{name}_ns": more.get(name, more["p50"]) for name, _ in perf.POINTS}
-        got["latency"] = {"gap_ns": 9, "intended": 9, "lost": lost, "open": points, "closed": points}
+        got["latency"] = {"interval_ns": 9, "intended": 9, "lost": lost, "open": points, "closed": points}
     return got
 
 

@@ -98,7 +98,7 @@ class Knee(unittest.TestCase):
 
 
 def leg(place, ns, **causes):
-    return {"place": place, "from_ns": 0, "ns": ns, "causes": causes}
+    return {"place": place, "from_ns": 0, "ns": ns, "blame_ns": causes}
 
 
 class Where(unittest.TestCase):
@@ -109,13 +109,13 @@ class Where(unittest.TestCase):
                           leg("held", 500, wire=500), leg("echo", 3000, sender_behind=2900, unknown=100)]}
         other = {**frame, "seq": 9, "due_tsc": 21000, "whole_ns": 3900,
                  "legs": [leg("start_end", 3900, handler_slow=3900)]}
-        batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "cnt": 2, "ident": {"flow": 2, "seq": 7},
-                 "blame": {"handler_slow": 900, "tx_stall": 600},
+        batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "frames": 2, "ident": {"flow": 2, "seq": 7},
+                 "blame_ns": {"handler_slow": 900, "tx_stall": 600},
                  "stamps": {"sent_tsc": 5000}}
         got = {"frames": 2, "joined": 2, "every": 1, "uncertainty_ns": 250, "defects": 0, "whole_ns": 7900,
                "attributed": 0.987, "worst": [frame, other],
                "by": [{"place": leg["place"], "cause": cause, "ns": ns} for f in (frame, other) for leg in f["legs"]
-                      for cause, ns in leg["causes"].items()],
+                      for cause, ns in leg["blame_ns"].items()],
                "behind": [{"who": "source", "from_ns": 2e9, "ns": 3000, "waits": 1}], **where}
         return {**step(1e6, 2000, spinwire={"worst": [batch]}), "where": got}
 

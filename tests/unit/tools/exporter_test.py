@@ -30,18 +30,18 @@ _loader.exec_module(exporter)
 GOOD = {
     "info": {"version": "0.1.0", "executor": "cpu", "handler": "echo", "running_ms": 1500, "tsc_hz": 2000000000},
     "ports": {"0000:01:00.0": {"driver": "ethdev", "rx_frames": 10, "rx_bytes": 640, "tx_frames": 9, "tx_bytes": 576,
-                               "dropped_too_long": 1, "error_link": 0}},
-    "ledger": {"wire": 10, "received": 10, "executed": 10, "echoed": 9, "consumed": 1, "bad": 0, "no_slot": 0,
+                               "dropped_too_long": 1, "errors_link": 0}},
+    "ledger": {"wire": 10, "received": 10, "executed": 10, "echoed": 9, "consumed": 1, "bad": 0, "dropped_no_slot": 0,
                "pool_slots": 512, "pool_free": 512},
     "lcores": {"1": {"port": "0000:01:00.0", "queue": 0, "frames": 10, "turn_max_ns": 900,
-                     **dict.fromkeys(spwtel.REGIMES, 1000)}},
+                     **dict.fromkeys(spwtel.REGIMES_TSC, 1000)}},
     "latency": {"polled_sent": {"count": 10, "p50_ns": 700, "uncertainty_ns": 5}},
-    "handlers": {"0": {"name": "syn", "ports": "null", "digest": 143, "count_other": 7, "table_syns": 143,
-                       "index_syns": "port", "top_syns_443": 100, "top_syns_80": 43, "left_out_syns": 2}},
-    "objects": {"0": {"name": "adc", "kind": "host", "pid": 7, "objects_complete": 12, "cause_all": 12,
+    "handlers": {"0": {"name": "syn", "ports": "null", "digest": 143, "count_other": 7, "sum_syns": 143,
+                       "by_syns": "port", "top_syns_443": 100, "top_syns_80": 43, "left_out_syns": 2}},
+    "objects": {"0": {"name": "adc", "kind": "host", "pid": 7, "states_complete": 12, "causes_all": 12,
                       "slow_missing": 5}},
     "rules": {"0": {"port": 0, "name": "mlx5_0", "handler": "echo", "rule": "IPv4, UDP port 9", "frames": 10}},
-    "causes": {"poll_gap": 2, "held_times_lost": 1, "held_ns_lost": 5000},
+    "causes": {"poll_gap": 2, "held_lost_times": 1, "held_lost_sum_ns": 5000},
     "histogram": {"le_100_ns": 0, "le_200_ns": 4, "le_500_ns": 10, "count": 10, "sum_ns": 3000},
 }
 
@@ -155,7 +155,7 @@ class Scrapes(unittest.TestCase):
         }
         bad |= {f"no {name}.{key}": self.without(name, key) for name, key in (
             ("info", "version"), ("info", "tsc_hz"), ("ports", "rx_bytes"), ("ledger", "pool_slots"),
-            ("lcores", "queue"), ("lcores", "rx"), ("objects", "name"),
+            ("lcores", "queue"), ("lcores", "rx_tsc"), ("objects", "name"),
             ("histogram", "sum_ns"))}
         bad |= {f"rx_frames {value!r}": self.changed("ports", "rx_frames", value) for value in (
             "7", None, True, -1, 1 << 64, [], "1\nspinwire_info 1")}
@@ -268,16 +268,16 @@ class Scrapes(unittest.TestCase):
             feed = spwlive.Feed("none")
             self.addCleanup(feed.close)
             self.assertNotIn("STREAM", "\n".join(spwlive.lines(feed)))
-            fake = self.fake("adc", **row(objects_complete=9, cause_all=9))
+            fake = self.fake("adc", **row(states_complete=9, causes_all=9))
             feed = spwlive.Feed("adc")
             self.addCleanup(feed.close)
             self.assertEqual(stream(feed), "adc 0 0 0 none since start".split())
-            fake.answers |= row(objects_complete=29, objects_partial=3, objects_shed=2000, cause_all=29,
-                                cause_deadline=3, cause_no_buffer=2000)
+            fake.answers |= row(states_complete=29, states_partial=3, states_shed=2000, causes_all=29,
+                                causes_deadline=3, causes_no_buffer=2000)
             feed.refresh()
             self.assertEqual(stream(feed), "adc 20 3 2.00k no_buffer 2.00k (of 2.00k)".split())
-            fake.answers |= row(objects_complete=30, objects_partial=7, objects_shed=2000, cause_all=30,
-                                cause_deadline=7, cause_no_buffer=2000, slow_missing=4, slow_consumer=3)
+            fake.answers |= row(states_complete=30, states_partial=7, states_shed=2000, causes_all=30,
+                                causes_deadline=7, causes_no_buffer=2000, slow_missing=4, slow_consumer=3)
             feed.refresh()
             self.assertEqual(stream(feed), "adc 1 4 0 deadline 4 (of 7)".split())
             self.assertIn(" slow or shed 7 since start, most of them missing 4 (of 4)", "\n".join(spwlive.lines(feed)))

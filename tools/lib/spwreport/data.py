@@ -132,7 +132,7 @@ def _main_cause(frame):
     """"nic late, 97 % of it"."""
     by = {}
     for leg in frame["legs"]:
-        for cause, ns in leg["causes"].items():
+        for cause, ns in leg["blame_ns"].items():
             by[cause] = by.get(cause, 0) + ns
     cause, ns = max(by.items(), key=lambda item: item[1], default=("", 0))
     return f"{cause}, {100 * ns / frame['whole_ns']:.0f} % of it" if cause else ""
@@ -146,7 +146,7 @@ def _longest(row):
 
 def _blamed(batch):
     """"tx stall, 97 % of it": what got most of a slow batch's time."""
-    share = batch.get("blame", {}).get(batch["cause"], 0) / batch["whole_ns"] if batch["whole_ns"] else 0
+    share = batch.get("blame_ns", {}).get(batch["cause"], 0) / batch["whole_ns"] if batch["whole_ns"] else 0
     return f"{batch['cause']}, {100 * share:.0f} % of it" if share else batch["cause"]
 
 
@@ -157,9 +157,10 @@ def worst_batches(step, most=10):
     hz, rows = step["spinwire"].get("tsc_hz", 0), []
     for batch in step["spinwire"].get("worst", []):
         end = batch["stamps"]["sent_tsc"]
-        rows.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}",
+        rows.append({"name": f"batch {batch['seq']}, {batch['frames']} frame{'s' if batch['frames'] != 1 else ''}",
                      "cause": _blamed(batch),
-                     "whole_ns": batch["whole_ns"], "parts": sorted(batch["blame"].items(), key=lambda part: -part[1]),
+                     "whole_ns": batch["whole_ns"],
+                     "parts": sorted(batch["blame_ns"].items(), key=lambda part: -part[1]),
                      "span": (end - batch["whole_ns"] * hz / 1e9, end), "like": batch.get("like", 0)})
     return _stalls(rows, most)
 
@@ -178,13 +179,13 @@ def away(step):
 # ---- causes ------------------------------------------------------------------------------------------
 
 def causes(steps, who):
-    """[(cause, [frames or None by step], worst_ns)], the most frequent first, from one side ("gen" or "spinwire")."""
+    """[(cause, [frames or None by step], max_ns)], the most frequent first, from one side ("gen" or "spinwire")."""
     by, worst = {}, {}
     for i, step in enumerate(steps):
         for row in ((step.get(who) or {}).get("causes") or {}).get("by", []):
             if row["frames"]:
                 by.setdefault(row["cause"], {})[i] = row["frames"]
-                worst[row["cause"]] = max(worst.get(row["cause"], 0), row.get("worst_ns") or 0)
+                worst[row["cause"]] = max(worst.get(row["cause"], 0), row.get("max_ns") or 0)
     rows = [(cause, [at.get(i, 0) for i in range(len(steps))], worst[cause]) for cause, at in by.items()]
     return sorted(rows, key=lambda row: -sum(row[1]))
 

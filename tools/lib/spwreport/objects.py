@@ -42,9 +42,9 @@ def by_cause(one):
 def timeline(one, most=10):
     """Its longest objects, in the form of data.worst_frames: parts are causes, in the order of the way."""
     return [{"name": f"object {row['id']}, {row['state']}", "whole_ns": row["way"]["whole_ns"],
-             "cause": f"{row['way']['cause']}, "
-                      f"{100 * row['way']['blame'][row['way']['cause']] / max(1, row['way']['whole_ns']):.0f} % of it",
-             "parts": [item for part in row["way"]["parts"] for item in part["causes"].items()]}
+             "cause": f"{row['way']['cause']}, " + "{:.0f} % of it".format(
+                 100 * row["way"]["blame_ns"][row["way"]["cause"]] / max(1, row["way"]["whole_ns"])),
+             "parts": [item for part in row["way"]["parts"] for item in part["blame_ns"].items()]}
             for row in one["slow"]["worst"][:most] if row["way"]["whole_ns"]]
 
 
@@ -90,7 +90,7 @@ def _way(row):
     yield f"  {'from [us]':>11}  {'took [us]':>11}  {'part':44} cause"
     for part in row["way"]["parts"]:
         causes = ", ".join(f"{cause} {svg.time_ns(ns)}" for cause, ns in
-                           sorted(part["causes"].items(), key=lambda item: -item[1]))
+                           sorted(part["blame_ns"].items(), key=lambda item: -item[1]))
         yield _line(at, f"{part['ns'] * 1e-3:.2f}", PARTS[part["part"]], causes)
         at += part["ns"]
     yield _line(row["way"]["whole_ns"], "", "published", f"{row['way']['cause']}: {CAUSES[row['way']['cause']]}")

@@ -20,7 +20,7 @@ def _counts(one):
     ended += [[f"because of {name}", svg.count(cnt)] for name, cnt in one["causes"].items() if cnt]
     shares = dict(objects.by_cause(one))
     slow = [[row["cause"], svg.count(row["objects"]), f"{100 * shares.get(row['cause'], 0):.1f} %",
-             svg.time_ns(row["worst_ns"]) if row["worst_ns"] else None, objects.CAUSES[row["cause"]]]
+             svg.time_ns(row["max_ns"]) if row["max_ns"] else None, objects.CAUSES[row["cause"]]]
             for row in sorted(one["slow"]["by"], key=lambda row: -row["objects"])]
     return (table(["how they ended", "objects"], ended)
             + (f"<h3>Slower than {svg.time_ns(one['slow']['threshold_ns'])}, or shed: "

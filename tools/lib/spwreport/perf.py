@@ -115,7 +115,8 @@ def gigabits(value):
 
 def latency_table(rows):
     head = ["size", "closed loop p50", "due every", *(name for _, name in POINTS), "lost", "CPU a message", "owners"]
-    return parts.table(head, [[size(r["case"]["bytes"]), point(r, "closed", "p50"), svg.time_ns(r["latency"]["gap_ns"]),
+    return parts.table(head, [[size(r["case"]["bytes"]), point(r, "closed", "p50"),
+                               svg.time_ns(r["latency"]["interval_ns"]),
                               *(point(r, "open", p) for p, _ in POINTS), svg.count(r["latency"]["lost"]),
                               svg.time_ns(r["cpu_ns_per_message"]), r["owners"] or None] for r in rows])
 
@@ -136,7 +137,7 @@ def table(title, rows):
     out = f"<h3>{esc(title)}</h3>"
     if good:
         limit = f"limit {good[0]['limit_gbps']:.4g} Gb/s: {good[0]['limit_by']}" if good[0]["limit_gbps"] else ""
-        notes = ", ".join(filter(None, [limit, good[0]["way"]]))
+        notes = ", ".join(filter(None, [limit, good[0]["method"]]))
         out += (f"<p class=sub>{esc(notes)}</p>" if notes else "") + (latency_table if good[0]["case"]["latency"]
                                                                       else bandwidth_table)(good)
     for why in dict.fromkeys(row["why"] for row in rows if row["valid"] == "failed"):

@@ -13,7 +13,7 @@ EPISODE_NS = 200e3  # waits of one thread that are no further apart are one epis
 def _leg(sides, row, leg, hz):
     key, begin, end, shares = leg
     return {"place": key, "from_ns": (begin - row.due) / hz * 1e9, "ns": (end - begin) / hz * 1e9,
-            "causes": {cause: ticks / hz * 1e9 for cause, ticks in shares.items()},
+            "blame_ns": {cause: ticks / hz * 1e9 for cause, ticks in shares.items()},
             "away": {kind: ticks / hz * 1e9 for kind, ticks in spwjoin.away(sides, key, begin, end).items()}}
 
 
@@ -141,7 +141,7 @@ AWAY = {"nap": "it slept", "lost": "it had lost its core", "round": "it was in o
 def _story_line(leg):
     name, way, who = (spwjoin.PLACES[spwjoin.INDEX[leg["place"]]][i]
                       for i in (1, 2, 3)) if leg["place"] != "held" else ("wire", "held by a fault", None)
-    why = ", ".join(f"{cause} {svg.time_ns(ns)}" for cause, ns in sorted(leg["causes"].items(),
+    why = ", ".join(f"{cause} {svg.time_ns(ns)}" for cause, ns in sorted(leg["blame_ns"].items(),
                                                                          key=lambda item: -item[1]))
     did = ", ".join(f"{AWAY.get(kind, kind)} for {svg.time_ns(ns)}"
                     for kind, ns in sorted(leg.get("away", {}).items(), key=lambda item: -item[1]))
