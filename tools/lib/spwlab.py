@@ -37,15 +37,24 @@ def program(name):
     return os.environ.get(name.upper().replace("-", "_"), os.path.normpath(place))
 
 
-def build_missing():
-    """In a source tree where the programs are missing, does what tools/run does first: installs, configures, compiles.
-    Returns: whether it had to."""
-    if INSTALLED or "SPINWIRE" in os.environ or os.path.exists(program("spinwire")):
-        return False
+def _build():
+    """Installs what is missing and compiles. Ctrl-C is the builder's to answer: it prints how far it was."""
+    was = signal.signal(signal.SIGINT, lambda *_: None)
     status = subprocess.run([os.path.join(TOOLS, "lib", "build_tree")], check=False).returncode
+    signal.signal(signal.SIGINT, was)
     if status:
         sys.exit(status)
-    return True
+
+
+def parsed(arguments, runs):
+    """What arguments(names of spinwire's options, its program) returns. In a source tree what the sources can refuse is
+    refused before anything is built; the programs, built if runs(args), check the rest."""
+    if not INSTALLED and "SPINWIRE" not in os.environ:
+        got = arguments(source_options(), None)
+        if not runs(got[0]):
+            return got
+        _build()
+    return arguments(options_of("spinwire"), program("spinwire"))
 
 
 def softhca_lib():
@@ -326,7 +335,7 @@ def _help_of(path):
 
 
 def help_of(name):
-    """What one of our programs prints for --help; "" if it is not there (yet: build_missing())."""
+    """What one of our programs prints for --help; "" if it is not there."""
     try:
         return _help_of(program(name))
     except OSError:
@@ -336,6 +345,14 @@ def help_of(name):
 def options_of(name):
     """Names of its options."""
     return set(re.findall(r"--[a-z][a-z-]*", help_of(name)))
+
+
+def source_options():
+    """The same of spinwire, from the tables that it is compiled from."""
+    tables = (read(os.path.join(TOOLS, "..", path)) for path in ("lib/conf/keys.c", "lib/opt/spw_opt.h",
+                                                                 "app/spinwire/args.c"))
+    names = {f"--{name}" for table in tables for name in re.findall(r'\.name = "([a-z-]+)"', table)}
+    return names - {"--spinwire"} | {"--help", "--help-all", "--version"}  # the program's own name is in a table, too
 
 
 def has_mlx5():

@@ -163,14 +163,15 @@ class Parser(argparse.ArgumentParser):
 
     def pass_on(self, rest, names, program):
         """What is not this tool's goes to a program that has those options; that program checks them, and starts
-        nothing. If it has not been built, it is that which is reported later."""
+        nothing. program: None before it is built."""
         for word in rest if names else ():
             name = word.partition("=")[0]
             if name in ("--port", "--config"):
                 self.error(f"{name}: {self.prog} chooses spinwire's port itself; --device NAME names a card")
             if word.startswith("--") and word != "--" and name not in names:
                 self.error(no_such(word, self.names() + list(names), self.prog))
-        self.check(program, rest)
+        if program:
+            self.check(program, rest)
 
     def check(self, program, words):
         """Whether a program of EAL would take these words of its own."""

@@ -3,7 +3,9 @@
 """A wrong command line of any program is one line that names the option and says what to do, before anything is started
 or written. Exit status 1; 2 where a file or the machine, not the words, are at fault."""
 import os
+import re
 import shlex
+import shutil
 import subprocess
 
 import spwtest
@@ -340,6 +342,35 @@ def test_wrong():
 
 def test_wrong_tools():
     refused(tools=True)
+
+
+def test_before_it_is_built():
+    """In a tree that is not built a wrong option is refused before anything is installed or compiled."""
+    with spwlab.scratch() as folder:
+        shutil.copytree(TOOLS, os.path.join(folder, "tools"))
+        for name in ("app", "lib", "meson.build"):
+            os.symlink(os.path.join(TOOLS, "..", name), os.path.join(folder, name))
+        builder = os.path.join(folder, "tools", "lib", "build_tree")
+        with open(builder, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 99\n")
+        env = {key: value for key, value in os.environ.items() if not key.startswith("SPINWIRE")}
+        for name in ("run", "profile"):
+            for words, status, says in (("--secons 3", 1, "--secons: no such option, did you mean --seconds; "),
+                                        ("--memry host", 1, "--memry: no such option, did you mean --memory; "),
+                                        ("--seconds 3 --slots 64", 99, "")):
+                done = subprocess.run([os.path.join(folder, "tools", name), *words.split()], env=env, cwd=folder,
+                                      stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+                says = says and f"tools/{name}: error: {says}tools/{name} --help lists them\n"
+                equal((done.returncode, done.stderr), (status, says), f"tools/{name} {words}")
+
+
+def test_options_in_the_sources():
+    """What tools/run knows of spinwire's options before it is built is what spinwire has."""
+    listed = subprocess.run([spwlab.program("spinwire"), "--help-all"], capture_output=True, text=True, timeout=60,
+                            check=True).stdout
+    common = {"--help", "--help-all", "--version"}
+    equal(spwlab.source_options() - common, set(re.findall(r"^ *(?:-\w, )?(--[a-z-]+)", listed, re.M)) - common,
+          "options in the sources, and of spinwire")
 
 
 def test_check_starts_nothing():
