@@ -8,17 +8,16 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from xml.etree import ElementTree
 
 import documents
+import namespace
 import spwtest
 from spwtest import SANITIZED, Skip, check, equal, spwlab, write_file
 
 DOCTOR = os.environ["SPINWIRE_DOCTOR"]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-INSIDE = "SPW_IN_NETNS"
 SPEED_S = 2
 FINDINGS = "lib/plat/findings.h"
 
@@ -359,10 +358,7 @@ def in_namespace():
     """Starts this test again in a network namespace with an interface of 4200 bytes; returns inside it."""
     spwtest.need_root()
     spwtest.need("unshare", "ip")
-    if not os.environ.get(INSIDE):
-        done = subprocess.run(["unshare", "-n", sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"},
-                              check=False)
-        sys.exit(done.returncode)
+    namespace.enter(spwtest.skip, "--net")
     if subprocess.run(["ip", "link", "add", "spwdoc0", "type", "veth", "peer", "name", "spwdoc1"], capture_output=True,
                       check=False).returncode:
         raise Skip("no veth pair here")

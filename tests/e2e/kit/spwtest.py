@@ -31,6 +31,10 @@ class Skip(Exception):
     """The machine lacks what the test needs; the text names it."""
 
 
+def skip(why):
+    raise Skip(why)
+
+
 def need(*programs):
     for program in programs:
         if not spwlab.find(program):

@@ -22,12 +22,7 @@ RX_MAC, TX_MAC = bytes.fromhex('027370770b01'), bytes.fromhex('027370770b02') # 
 def enter_namespace():
     if os.geteuid() != 0:
         peers.skip('needs root: a veth pair in a network namespace')
-    if os.environ.get('SPW_AFPACKET_NETNS') != '1':
-        probe = subprocess.run(['unshare', '-n', 'true'], capture_output=True, check=False)
-        if probe.returncode:
-            peers.skip('no network namespaces here: ' + probe.stderr.decode().strip())
-        os.environ['SPW_AFPACKET_NETNS'] = '1'
-        os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
+    peers.namespace.enter(peers.skip, '--net')
     made = subprocess.run('ip link set lo up && ip link add spwa0 mtu 4000 type veth peer name spwa1 mtu 4000 && '
                           'for i in spwa0 spwa1; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; ip link set $i '
                           'up; done',

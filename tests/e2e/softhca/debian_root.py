@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -20,12 +19,7 @@ def output(*argv):
 def enter_namespace():
     if os.geteuid() != 0:
         peers.skip('needs root: debootstrap and chroot')
-    if os.environ.get('SPW_FRESH_NS') != '1':
-        probe = subprocess.run(['unshare', '-m', 'true'], capture_output=True, text=True, check=False)
-        if probe.returncode:
-            peers.skip('no mount namespaces here: ' + probe.stderr.strip())
-        os.environ['SPW_FRESH_NS'] = '1'
-        os.execvp('unshare', ['unshare', '-m', '--propagation', 'private', sys.executable, *sys.argv])
+    peers.namespace.enter(peers.skip, '--mount', '--propagation', 'private')
 
 
 def mirror():

@@ -15,8 +15,9 @@ import tempfile
 import time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..', '..'))
-sys.path.insert(0, os.path.join(ROOT, 'tools', 'lib'))
-import spwlab  # noqa: E402  (found by the line above)
+sys.path[:0] = [os.path.join(ROOT, 'tools', 'lib'), os.path.join(ROOT, 'tests', 'e2e', 'kit')]
+import namespace  # noqa: E402  (found by the line above)
+import spwlab  # noqa: E402
 import strict  # noqa: E402
 
 SKIP = 77
@@ -253,12 +254,7 @@ def enter_netns(why):
     10.78.0.2."""
     if os.geteuid() != 0:
         skip(f'needs root: a network namespace with the netdevs that {why}')
-    if os.environ.get('SPW_NETNS') != '1':
-        probe = subprocess.run(['unshare', '-n', 'true'], capture_output=True, check=False)
-        if probe.returncode:
-            skip('no network namespaces here: ' + probe.stderr.decode().strip())
-        os.environ['SPW_NETNS'] = '1'
-        os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
+    namespace.enter(skip, '--net')
     made = subprocess.run('ip link set lo up && ip link add spwt0 type veth peer name spwt1 && ip link set spwt0 up '
                           '&& ip link set spwt1 up && ip addr add 10.78.0.1/24 dev spwt0 '
                           '&& ip addr add 10.78.0.2/24 dev spwt1', shell=True, capture_output=True, check=False)

@@ -4,27 +4,20 @@
 import os
 import signal
 import subprocess
-import sys
 
 import documents
+import namespace
 import spwtest
 from spwtest import Run, Skip, balanced, check, equal, udp_frame, spwlab
 
 FRAMES = 2000
-INSIDE = "SPW_IN_NETNS"
 
 
 def in_namespace():
     """Starts this test again inside a namespace; returns inside it."""
     spwtest.need_root()
     spwtest.need("unshare", "ip")
-    if os.environ.get(INSIDE):
-        return
-    probe = subprocess.run(["unshare", "-n", "true"], capture_output=True)
-    if probe.returncode:
-        raise Skip("network namespaces are not allowed here")
-    done = subprocess.run(["unshare", "-n", sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"})
-    sys.exit(done.returncode)
+    namespace.enter(spwtest.skip, "--net")
 
 
 def ip(*words):
