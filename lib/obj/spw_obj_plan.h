@@ -89,7 +89,7 @@ struct spw_obj_plan {
 	uint64_t number_mask;  /* all ones of the counter's width */
 	uint64_t object_bytes; /* of the largest object, as on the wire */
 	uint64_t granule;      /* bytes; pieces begin and end at its multiples, or end the object */
-	uint64_t granule_max;     /* quotients by it: 0 .. granule_max */
+	uint64_t granule_max;  /* quotients by it: 0 .. granule_max */
 	uint64_t granule_inverse; /* of its odd factor, modulo 2^64 */
 	uint32_t granule_shift;   /* log2 of the other one */
 	struct spw_obj_step step[SPW_OBJ_PLAN_STEP_MAX];
