@@ -11,7 +11,15 @@ import tempfile
 import time
 import unittest
 
-TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "run")
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
+TOOL = os.path.join(ROOT, "tools", "run")
+# What tools/run becomes; it builds as the main job does, and prints where it is and with what words.
+MAIN_JOB = """import os, sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import spwlab
+spwlab.parsed(lambda names, program: (sys.argv,), lambda words: not {"--help", "--version"} & set(words))
+print(os.getcwd(), *sys.argv[1:])
+"""
 
 
 class Run(unittest.TestCase):
@@ -28,7 +36,9 @@ class Run(unittest.TestCase):
         self.program("bin/meson", 'mkdir -p "$2" && : >"$2/build.ninja"; echo "$@" >"$3/setup"')
         self.program("bin/ninja", '[ -d "$2" ] && echo built')
         with open(os.path.join(self.top, "tools", "main_job"), "w", encoding="ascii") as file:
-            file.write("import os, sys\nprint(os.getcwd(), *sys.argv[1:])\n")
+            file.write(MAIN_JOB)
+        for name in ("app", "lib"):
+            os.symlink(os.path.join(ROOT, name), os.path.join(self.top, name))
 
     def program(self, path, text):
         full = os.path.join(self.folder, path)
@@ -51,7 +61,7 @@ class Run(unittest.TestCase):
         for word in ("--help", "--version"):
             done = subprocess.run([os.path.join(self.top, "tools", "run"), "--seconds", "2", word], cwd=self.here,
                                   capture_output=True, text=True, timeout=60, check=False)
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{self.here} {word}\n", ""))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{self.here} --seconds 2 {word}\n", ""))
             self.assertFalse(os.path.exists(os.path.join(self.top, "build")))
 
     def interrupted(self, program, text):
