@@ -10,8 +10,9 @@ root, folder, *command = sys.argv[1:]
 with open("config.json", encoding="utf-8") as file:
     config = json.load(file)
 config["root"] = {"path": root, "readonly": True}
+PATH = "/opt/softhca/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 config["process"].update(args=command, terminal=False, user={"uid": 65532, "gid": 65532}, cwd="/",
-                         env=["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "RUNTIME_DIRECTORY=/tmp/own"],
+                         env=[f"PATH={PATH}", "RUNTIME_DIRECTORY=/tmp/own"],
                          capabilities={name: [] for name in config["process"]["capabilities"]}, noNewPrivileges=True)
 config["linux"]["namespaces"] = [space for space in config["linux"]["namespaces"]
                                  if space["type"] not in ("network", "cgroup")]

@@ -6,7 +6,6 @@ daemon, a network namespace each, a read-only root, no capability but those of d
 the network."""
 import glob
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,20 +13,13 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e", "softhca"))
 import debian_root  # noqa: E402  (found by the line above)
 import peers  # noqa: E402
+import containers  # noqa: E402
+from containers import must  # noqa: E402
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ["spinwire", "spinwire-tools", "spinwire-softhca", "spinwire-dev", "spinwire-nccl"]
 PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-doctor", "spinwire-run", "spinwire-profile", "spinwire-top",
             "spinwire-exporter", "with-softhca"]
 APT = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "--no-install-recommends"]
-BUILDAH = ["buildah", "--storage-driver", "vfs"]
-
-
-def must(text, *patterns):
-    for pattern in patterns:
-        if not re.search(pattern, text, re.M):
-            print(text[-4000:])
-            raise peers.Failed(f"no {pattern!r}")
 
 
 def build(root, base):
@@ -87,43 +79,10 @@ def use(root, base, packages):
         raise peers.Failed(f"purge leaves {left}")
 
 
-def image(folder, base, packages):
-    """The root file system of the image that container/Containerfile makes; no registry: the base is the same
-    Debian."""
-    buildah = [*BUILDAH, "--root", f"{folder}/storage", "--runroot", f"{folder}/run"]
-    context = os.path.join(folder, "context")
-    os.makedirs(context)
-    for path in packages:
-        shutil.copy(path, context)
-    start = peers.run([*buildah, "from", "scratch"], 60).strip()
-    peers.run([*buildah, "add", "--quiet", start, base, "/"], 300)
-    peers.run([*buildah, "commit", "--quiet", start, "localhost/base"], 300)
-    peers.run([*buildah, "bud", "--isolation", "chroot", "--build-arg", "BASE=localhost/base", "-f",
-               os.path.join(peers.ROOT, "container", "Containerfile"),
-               "-t", "localhost/spinwire:test", context], 900)
-    made = peers.run([*buildah, "from", "--pull-never", "localhost/spinwire:test"], 300).strip()
-    must(peers.run([*buildah, "inspect", "--type", "image", "--format", "{{.OCIv1.Config.User}} {{.OCIv1.Config.Cmd}}",
-                    "localhost/spinwire:test"], 60),
-         r"^65532:65532 \[spinwire-doctor\]")
-    return peers.run([*buildah, "mount", made], 60).strip()
-
-
 def pair(folder, root):
-    """Two containers of user 65532 on it: RC by rdma-core's ping-pong, and by spinwire."""
-    own = os.path.join(folder, "pair")
-    os.makedirs(own)
-    for path in (folder, *glob.glob(f"{folder}/storage"), *glob.glob(f"{folder}/storage/vfs"),
-                 *glob.glob(f"{folder}/storage/vfs/dir")):
-        os.chmod(path, 0o755)
-    os.chown(own, 65532, 65532)
-    for name in ("two_containers", "container_config.py"):
-        shutil.copy(os.path.join(HERE, name), own)
-    text = peers.run(["setpriv", "--reuid", "65532", "--regid", "65532", "--clear-groups", "--inh-caps=-all",
-                      "--ambient-caps=-all", "sh",
-                      f"{own}/two_containers", root, own], 300)
-    print(text)
-    must(text, r"^pingpong: .* bytes in .* seconds", r"^refused: .*Read-only file system",
-         r"^rights: 0000000000000000 1$",
+    """Two containers on it: RC by rdma-core's ping-pong, and by spinwire."""
+    must(containers.pair(folder, root, "run_spinwire"), r"^pingpong: .* bytes in .* seconds",
+         r"^refused: .*Read-only file system", r"^rights: 0000000000000000 1$",
          r"^spinwire: wire +(\d{4}) = received \1 ", r"^spinwire: residual +0$")
 
 
@@ -136,8 +95,12 @@ def main():
         debian_root.make_root(base, uri, proxy)
         packages = build(f"{folder}/build", base)
         use(f"{folder}/use", base, packages)
-        peers.need("buildah", "crun")
-        pair(folder, image(folder, base, packages))
+        context = f"{folder}/context"
+        os.makedirs(context)
+        for path in packages:
+            shutil.copy(path, context)
+        pair(folder, containers.image(folder, base, context, os.path.join(peers.ROOT, "container", "Containerfile"),
+                                      r"^65532:65532 \[spinwire-doctor\]"))
 
 
 peers.main(main)
