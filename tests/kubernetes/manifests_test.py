@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The manifests of config/kubernetes: each document is valid by the types of Kubernetes' own client, or by a schema in
-schemas/, which names its source; keeps the rules of docs/090; and, broken in one place at a time, is refused. None
-runs: there is no cluster here."""
+"""The manifests of config/kubernetes and examples/ci: each document is valid by the types of Kubernetes' own client, or
+by a schema in schemas/, which names its source; keeps the rules of docs/090; and, broken in one place at a time, is
+refused. None runs: there is no cluster here."""
 import copy
 import glob
 import json
@@ -64,7 +64,7 @@ def by_ours(doc):
 
 
 PLAIN = {"str": str, "int": int, "bool": bool, "object": object}
-KINDS = {"v1 ConfigMap", "v1 Namespace", "v1 Pod", "apps/v1 DaemonSet"}
+KINDS = {"v1 ConfigMap", "v1 Namespace", "v1 Pod", "v1 Service", "apps/v1 DaemonSet"}
 
 
 def by_type(kind, value, where):
@@ -188,18 +188,22 @@ def judge(doc):
 
 def documents():
     """[(file, document)]"""
-    for path in sorted(glob.glob(os.path.join(ROOT, "config", "kubernetes", "*.yaml"))):
+    for path in [*sorted(glob.glob(os.path.join(ROOT, "config", "kubernetes", "*.yaml"))),
+                 os.path.join(ROOT, "examples", "ci", "pods.yaml")]:
         with open(path, encoding="utf-8") as file:
             for doc in yaml.safe_load_all(file):
                 yield os.path.basename(path), doc
 
 
 def places(value, path=()):
-    """Every key of every mapping in it, as a path; not the free ones of labels and the like."""
+    """Every key of every mapping in it, as a path; not the free ones of labels and of the like (a service's
+    selector)."""
+    free = ("labels", "matchLabels", "annotations", "nodeSelector", "data", "selector" if path == ("spec",) and
+            "clusterIP" in value else "")
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if isinstance(value, dict):
             yield (*path, key)
-        if key not in ("labels", "matchLabels", "annotations", "nodeSelector", "data"):
+        if key not in free:
             yield from places(inner, (*path, key))
 
 
