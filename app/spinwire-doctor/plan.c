@@ -94,8 +94,12 @@ static int plan_ports_check(const struct ports *own, const struct ports *peer)
 			       "plug the cable in, ip link set ... up, and look at spinwire-doctor",
 			       own->cnt ? "the peer" : "this machine");
 	if (plan_same_machine(own, peer))
-		return spw_err(EINVAL, "the peer is this machine: its first port has the same MAC "
-				       "address; take the receipt of the other one");
+		return spw_err(EINVAL,
+			       "the peer is this machine: its first port has the same MAC "
+			       "address; take the receipt of the other one%s",
+			       own->half[0][0]->is_software
+				       ? " (with-softhca --mac A,B gives an emulated one its own)"
+				       : "");
 	if (own->cnt != peer->cnt)
 		return spw_err(
 			EINVAL,

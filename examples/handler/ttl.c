@@ -6,7 +6,8 @@
  *   for the CPU   cc -shared -fPIC $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
  *   and the GPU   nvcc -x cu -shared -Xcompiler -fPIC -arch=native \
  *                      $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
- *   then          spinwire -l 0,1 -- --port ethdev:net_pcap0,rx_pcap=FILE --handler ./ttl.so
+ *   then          spinwire -l 0,1 -- --port ethdev:net_pcap0,rx_pcap=FILE --seconds 2 \
+ *                      --handler ./ttl.so
  *
  * In a tree that is not installed, the shell of "meson devenv -C build -w ." finds the header and
  * the programs.

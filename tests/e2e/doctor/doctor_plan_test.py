@@ -54,6 +54,22 @@ def test_is_the_same_from_both_ends():
         equal(netplan_of(there, "the peer"), netplan_of(back, "this machine"), "the other file")
 
 
+def test_emulated():
+    """Two emulated Sparks, one after the other: the same addresses unless --mac gives one its own."""
+    spwtest.need_card()
+
+    def spark(*words):
+        return subprocess.run([spwlab.WITH_SOFTHCA, "--as", "dgx-spark", *words], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60, check=False)
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "b.json")
+        spark(DOCTOR, "--receipt", path)
+        check("with-softhca --mac A,B" in spark(DOCTOR, "plan", "--peer", path).stderr, "what to do")
+        spark("--mac", ",".join(f"02:00:00:00:00:0{i}" for i in range(1, 5)), DOCTOR, "--receipt", path)
+        done = spark(DOCTOR, "plan", "--peer", path)
+        check("2 cables, 4 pairs of functions" in done.stdout, f"{done.stdout}{done.stderr}")
+
+
 def test_refuses():
     with spwlab.scratch() as folder:
         spark = platform("dgx-spark")
