@@ -107,6 +107,7 @@ struct hca_flow {
 	struct flow_fte *fte;        /* N: of FLOW_NORMAL; shared with its equals */
 	struct hca_tir *tir;         /* NULL: nobody gets the frame */
 	struct hca_matcher *matcher; /* NULL: from a verbs request */
+	struct hca_flow_cnt *cnt;    /* NULL: nobody counts its frames */
 	uint8_t type;                /* enum flow_type */
 	uint8_t level;               /* FLOW_NORMAL: FLOW_LEVEL */
 	bool drop, miss;             /* miss: the frame is left to the kernel's rules */

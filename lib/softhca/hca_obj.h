@@ -91,20 +91,21 @@ enum hca_obj_type {
 	HCA_TD,
 	HCA_TIS,
 	HCA_Q_CNT,
+	HCA_FLOW_CNT,
 };
-#define HCA_OBJ_TYPES (HCA_Q_CNT + 1)
+#define HCA_OBJ_TYPES (HCA_FLOW_CNT + 1)
 
 /* First in every object. */
 struct hca_obj {
 	struct hca_ctx *ctx;
-	uint32_t handle;            /* the application's name for it; unique in its context */
-	uint32_t use_cnt;           /* objects that refer to it: destroying it is EBUSY until 0 */
-	uint32_t async_sent;        /* asynchronous events sent about it and not withdrawn */
-	uint8_t type;               /* enum hca_obj_type */
-	bool devx;                  /* made by DEVX: verbs commands do not find it */
-	uint64_t pinned_pages;      /* of its rings or its range: kernel/limits.c */
-	uint64_t user_handle;       /* names the object in events */
-	struct hca_obj *held[3];    /* DEVX: umems, and its TD or TIS, which it counts as used */
+	uint32_t handle;         /* the application's name for it; unique in its context */
+	uint32_t use_cnt;        /* objects that refer to it: destroying it is EBUSY until 0 */
+	uint32_t async_sent;     /* asynchronous events sent about it and not withdrawn */
+	uint8_t type;            /* enum hca_obj_type */
+	bool devx;               /* made by DEVX: verbs commands do not find it */
+	uint64_t pinned_pages;   /* of its rings or its range: kernel/limits.c */
+	uint64_t user_handle;    /* names the object in events */
+	struct hca_obj *held[3]; /* DEVX: umems, its TD, TIS or counter, which it counts as used */
 	struct devx_sub *devx_subs; /* DEVX: who gets its events */
 };
 
@@ -120,6 +121,12 @@ struct hca_q_cnt {
 	struct hca_obj o;
 	uint32_t id;            /* 8 bits */
 	uint32_t out_of_buffer; /* N */
+};
+
+/* What flow rules count that name it (ALLOC_FLOW_COUNTER). */
+struct hca_flow_cnt {
+	struct hca_obj o;
+	uint64_t frames, bytes; /* N */
 };
 
 struct hca_pd {

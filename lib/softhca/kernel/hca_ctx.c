@@ -50,8 +50,9 @@ int hca_ctx_open(struct hca_dev *dev, struct hca_ctx **ctx_out)
 
 /* Objects before those that they refer to. */
 static const enum hca_obj_type free_order[] = {
-	HCA_FLOW, HCA_MATCHER, HCA_QP, HCA_TIR, HCA_RWQ_TBL, HCA_WQ, HCA_SRQ,   HCA_CQ,
-	HCA_MR,   HCA_AH,      HCA_PD, HCA_UAR, HCA_TIS,     HCA_TD, HCA_Q_CNT, HCA_UMEM};
+	HCA_FLOW, HCA_MATCHER, HCA_QP,    HCA_TIR,      HCA_RWQ_TBL, HCA_WQ,
+	HCA_SRQ,  HCA_CQ,      HCA_MR,    HCA_AH,       HCA_PD,      HCA_UAR,
+	HCA_TIS,  HCA_TD,      HCA_Q_CNT, HCA_FLOW_CNT, HCA_UMEM};
 
 void hca_obj_destroy(struct hca_obj *o)
 {
@@ -95,6 +96,7 @@ void hca_obj_destroy(struct hca_obj *o)
 	case HCA_TD:
 	case HCA_TIS:
 	case HCA_MATCHER:
+	case HCA_FLOW_CNT:
 		hca_obj_free(o);
 		return;
 	}

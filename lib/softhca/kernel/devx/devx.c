@@ -70,6 +70,8 @@ static const struct devx_opcode {
 	{0x912, CREATE, HCA_TIS, 192, 16, devx_create_tis},
 	{0x916, CREATE, HCA_RWQ_TBL, 272, 16, devx_create_rqt},
 	{0x917, MODIFY, HCA_RWQ_TBL, 272, 16, devx_modify_rqt},
+	{0x939, CREATE, HCA_FLOW_CNT, 16, 16, devx_alloc_flow_cnt},
+	{0x93b, QUERY, HCA_FLOW_CNT, 32, 32, devx_query_flow_cnt},
 };
 
 /* Opcodes that the kernel passes on and the model's firmware does not know: BAD_OP. Others are
@@ -86,18 +88,18 @@ static const struct devx_range {
 	{CREATE, 0x710, 0x710}, {CREATE, 0x717, 0x717}, {CREATE, 0x782, 0x782},
 	{CREATE, 0x806, 0x806}, {CREATE, 0x80e, 0x80e}, {CREATE, 0x827, 0x829},
 	{CREATE, 0x90c, 0x90c}, {CREATE, 0x930, 0x930}, {CREATE, 0x933, 0x933},
-	{CREATE, 0x936, 0x936}, {CREATE, 0x939, 0x939}, {CREATE, 0x93d, 0x93d},
-	{CREATE, 0x940, 0x940}, {CREATE, 0xa00, 0xa00}, {MODIFY, 0x403, 0x403},
-	{MODIFY, 0x502, 0x508}, {MODIFY, 0x50a, 0x50a}, {MODIFY, 0x50e, 0x50e},
-	{MODIFY, 0x703, 0x703}, {MODIFY, 0x708, 0x708}, {MODIFY, 0x712, 0x712},
-	{MODIFY, 0x71a, 0x71a}, {MODIFY, 0x783, 0x783}, {MODIFY, 0x829, 0x829},
-	{MODIFY, 0x901, 0x901}, {MODIFY, 0x90d, 0x90d}, {MODIFY, 0x913, 0x913},
-	{MODIFY, 0x93c, 0x93c}, {MODIFY, 0xa01, 0xa01}, {QUERY, 0x201, 0x201},
-	{QUERY, 0x402, 0x402},  {QUERY, 0x702, 0x702},  {QUERY, 0x707, 0x707},
-	{QUERY, 0x713, 0x713},  {QUERY, 0x719, 0x719},  {QUERY, 0x902, 0x902},
-	{QUERY, 0x906, 0x906},  {QUERY, 0x90e, 0x90e},  {QUERY, 0x914, 0x914},
-	{QUERY, 0x918, 0x918},  {QUERY, 0x932, 0x932},  {QUERY, 0x935, 0x935},
-	{QUERY, 0x938, 0x938},  {QUERY, 0x93b, 0x93b},  {QUERY, 0xa02, 0xa02},
+	{CREATE, 0x936, 0x936}, {CREATE, 0x93d, 0x93d}, {CREATE, 0x940, 0x940},
+	{CREATE, 0xa00, 0xa00}, {MODIFY, 0x403, 0x403}, {MODIFY, 0x502, 0x508},
+	{MODIFY, 0x50a, 0x50a}, {MODIFY, 0x50e, 0x50e}, {MODIFY, 0x703, 0x703},
+	{MODIFY, 0x708, 0x708}, {MODIFY, 0x712, 0x712}, {MODIFY, 0x71a, 0x71a},
+	{MODIFY, 0x783, 0x783}, {MODIFY, 0x829, 0x829}, {MODIFY, 0x901, 0x901},
+	{MODIFY, 0x90d, 0x90d}, {MODIFY, 0x913, 0x913}, {MODIFY, 0x93c, 0x93c},
+	{MODIFY, 0xa01, 0xa01}, {QUERY, 0x201, 0x201},  {QUERY, 0x402, 0x402},
+	{QUERY, 0x702, 0x702},  {QUERY, 0x707, 0x707},  {QUERY, 0x713, 0x713},
+	{QUERY, 0x719, 0x719},  {QUERY, 0x902, 0x902},  {QUERY, 0x906, 0x906},
+	{QUERY, 0x90e, 0x90e},  {QUERY, 0x914, 0x914},  {QUERY, 0x918, 0x918},
+	{QUERY, 0x932, 0x932},  {QUERY, 0x935, 0x935},  {QUERY, 0x938, 0x938},
+	{QUERY, 0xa02, 0xa02},
 };
 
 /* A dozen rows: a search costs less than a table by opcode would in memory. */
@@ -345,21 +347,31 @@ int do_devx_obj_destroy(struct uv_ioctl *io)
 	return 0;
 }
 
+/* What the mailbox names the object by; counters have a place of their own for it. */
+static uint32_t box_number(const struct devx_box *b, enum hca_obj_type type)
+{
+	if (type != HCA_Q_CNT && type != HCA_FLOW_CNT)
+		return (uint32_t)devx_get(b->c.in, DEVX_IN_NUMBER);
+	if (b->c.in_bytes < 32)
+		return 0;
+	return (uint32_t)devx_get(b->c.in,
+				  type == HCA_Q_CNT ? DEVX_QUERY_Q_CNT_ID : DEVX_QUERY_FLOW_CNT_ID);
+}
+
 /* The number in the mailbox must be the handle's. A verbs object is legal here too. */
 static int obj_check(struct devx_box *b, enum devx_method method, uint32_t handle)
 {
 	const struct devx_opcode *op = opcode_find(method, b->c.opcode);
 	int rc = box_check(b, method);
-	uint32_t number;
 
 	b->c.obj = hca_tbl_get(&b->c.ctx->objs, handle);
 	if (rc || !b->c.obj)
 		return rc ? rc : -ENOENT;
 	if (!op)
 		return 0;
-	number = op->type == HCA_Q_CNT ? (b->c.in_bytes < 32 ? 0 : b->c.in[31])
-				       : (uint32_t)devx_get(b->c.in, DEVX_IN_NUMBER);
-	return b->c.obj->type != op->type || devx_obj_number(b->c.obj) != number ? -EINVAL : 0;
+	return b->c.obj->type != op->type || devx_obj_number(b->c.obj) != box_number(b, op->type)
+		       ? -EINVAL
+		       : 0;
 }
 
 static int obj_command(struct uv_ioctl *io, enum devx_method method, const uint16_t id[3])

@@ -78,6 +78,9 @@ uint8_t *devx_umem_at(struct hca_ctx *ctx, uint64_t umem, uint64_t offset, uint6
  * time)? */
 bool devx_ts_ok(const struct hca_card *card, uint64_t ts_format);
 
+/* Purpose: an object that needs nothing of the mailbox, named by its handle. */
+int devx_make_plain(struct devx_cmd *c, enum hca_obj_type type, size_t bytes);
+
 /* ---- commands ---- */
 
 int devx_query_hca_cap(struct devx_cmd *c);
@@ -96,6 +99,8 @@ int devx_modify_rqt(struct devx_cmd *c);
 int devx_create_tir(struct devx_cmd *c);
 int devx_alloc_q_cnt(struct devx_cmd *c);
 int devx_query_q_cnt(struct devx_cmd *c);
+int devx_alloc_flow_cnt(struct devx_cmd *c);
+int devx_query_flow_cnt(struct devx_cmd *c);
 int devx_query_qp(struct devx_cmd *c);
 
 /* The event queue of a completion vector has its number plus this. */

@@ -114,7 +114,15 @@
                                                     \
 	F(ALLOC_Q_CNT, OUT_ID, 0x58, 8)             \
 	F(QUERY_Q_CNT, CLEAR, 0xc0, 1)              \
+	F(QUERY_Q_CNT, ID, 0xf8, 8)                 \
 	F(QUERY_Q_CNT, OUT_OF_BUFFER, 0x180, 32)    \
+                                                    \
+	F(ALLOC_FLOW_CNT, BULK, 0x73, 13)           \
+	F(QUERY_FLOW_CNT, CLEAR, 0xc0, 1)           \
+	F(QUERY_FLOW_CNT, BULK, 0xc1, 31)           \
+	F(QUERY_FLOW_CNT, ID, 0xe0, 32)             \
+	F(QUERY_FLOW_CNT, OUT_FRAMES, 0x80, 64)     \
+	F(QUERY_FLOW_CNT, OUT_BYTES, 0xc0, 64)      \
                                                     \
 	F(QUERY_QP, OUT_DATA_IN_ORDER, 0x11a, 1)    \
                                                     \

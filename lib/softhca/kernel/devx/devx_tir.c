@@ -27,8 +27,7 @@ enum { HASH_NONE = 0, HASH_TOEPLITZ = 2 };
 enum { SRC_IP = 1, DST_IP = 2, SRC_PORT = 4, DST_PORT = 8 };
 enum { SELF_LB_MC = 2 };
 
-/* Objects without contents. */
-static int plain_make(struct devx_cmd *c, enum hca_obj_type type, size_t bytes)
+int devx_make_plain(struct devx_cmd *c, enum hca_obj_type type, size_t bytes)
 {
 	c->obj = hca_obj_new(c->ctx, type, bytes, 0);
 	if (!c->obj)
@@ -39,7 +38,7 @@ static int plain_make(struct devx_cmd *c, enum hca_obj_type type, size_t bytes)
 
 int devx_alloc_pd(struct devx_cmd *c)
 {
-	int rc = plain_make(c, HCA_PD, sizeof(struct hca_pd));
+	int rc = devx_make_plain(c, HCA_PD, sizeof(struct hca_pd));
 
 	if (!rc)
 		((struct hca_pd *)c->obj)->pdn = c->obj->handle;
@@ -49,7 +48,7 @@ int devx_alloc_pd(struct devx_cmd *c)
 /* A number, by which TISs and TIRs belong together. */
 int devx_alloc_td(struct devx_cmd *c)
 {
-	return plain_make(c, HCA_TD, sizeof(struct hca_obj));
+	return devx_make_plain(c, HCA_TD, sizeof(struct hca_obj));
 }
 
 /* Priority and port affinity of a TIS have no effect with one port and one traffic class. */
@@ -61,7 +60,7 @@ int devx_create_tis(struct devx_cmd *c)
 
 	if (!td)
 		return devx_refuse(c, DEVX_BAD_RES, DEVX_TISC_TD);
-	rc = plain_make(c, HCA_TIS, sizeof(struct hca_obj));
+	rc = devx_make_plain(c, HCA_TIS, sizeof(struct hca_obj));
 	if (!rc)
 		hca_obj_hold(c->obj, td);
 	return rc;

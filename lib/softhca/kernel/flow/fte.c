@@ -104,6 +104,8 @@ int hca_flow_make(struct hca_ctx *ctx, const struct hca_flow *want, const struct
 		f->tir->o.use_cnt++;
 	if (f->matcher)
 		f->matcher->o.use_cnt++;
+	if (f->cnt)
+		hca_obj_hold(&f->o, &f->cnt->o);
 	*flow_out = f;
 	return 0;
 }

@@ -26,8 +26,8 @@ struct hca_matcher {
 	uint16_t priority;
 };
 
-/* Purpose: the rule under one more name. want: type, level, tir, matcher and what to do; match:
- * NULL unless FLOW_NORMAL. Errors:  -ENOMEM; -EEXIST: a rule with this match and level does
+/* Purpose: the rule under one more name. want: type, level, tir, matcher, cnt and what to do;
+ * match: NULL unless FLOW_NORMAL. Errors:  -ENOMEM; -EEXIST: a rule with this match and level does
  * otherwise, or has another tag; -ENOSPC: the level is full. Locked. */
 int hca_flow_make(struct hca_ctx *ctx, const struct hca_flow *want, const struct flow_match *match,
 		  struct hca_flow **flow_out);

@@ -6,7 +6,7 @@
  * verbs rules do (fte.h). Source: Linux drivers/infiniband/hw/mlx5/fs.c.
  *
  *   matcher   mask, criteria, priority, table       checked when a rule is made of it
- *   rule      matcher, value, then one of: QP, TIR, drop, miss
+ *   rule      matcher, value, then one of: QP, TIR, drop, miss; and a tag, a counter
  *
  * There is the root table of received frames alone, as on a card whose firmware has no table for
  * sent ones and which manages no switch: the others are EOPNOTSUPP, as are actions that change a
@@ -192,6 +192,26 @@ static int rule_get_tag(const struct uv_ioctl *io, struct hca_flow *f)
 		       : 0;
 }
 
+/* One, made by DEVX. The offset is that of a counter in a bulk, of which there are none. */
+static int rule_get_cnt(const struct uv_ioctl *io, struct hca_flow *f)
+{
+	uint32_t handle, offset = 0;
+	int rc;
+
+	if (!uv_ioctl_attr(io, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX))
+		return 0;
+	rc = uv_attr_bytes(io, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX, &handle, 4, 4);
+	if (!rc && uv_ioctl_attr(io, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET))
+		rc = uv_attr_bytes(io, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET, &offset,
+				   4, 4);
+	if (rc)
+		return rc;
+	if (!hca_tbl_get(&io->ctx->objs, handle))
+		return -ENOENT;
+	f->cnt = hca_devx_find(io->ctx, HCA_FLOW_CNT, handle);
+	return f->cnt && !offset ? 0 : -EINVAL;
+}
+
 /* What is not compared may not be asked for. A matcher without criteria has no mask. */
 static int rule_get_match(const struct uv_ioctl *io, const struct hca_matcher *m,
 			  struct flow_match *out)
@@ -261,11 +281,11 @@ int do_rule_create(struct uv_ioctl *io)
 	if (!want.matcher)
 		return -ENOENT;
 	rc = rule_get_dest(io, &want);
+	rc = rc ? rc : rule_get_cnt(io, &want);
 	rc = rc ? rc : rule_get_tag(io, &want);
 	if (rc)
 		return rc;
-	if (uv_ioctl_attr(io, MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS) ||
-	    uv_ioctl_attr(io, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX))
+	if (uv_ioctl_attr(io, MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS))
 		return -EOPNOTSUPP;
 	return rule_make(io, want.matcher, &want);
 }

@@ -53,13 +53,17 @@ struct flow_dst {
 struct flow_hit {
 	struct flow_dst dst[FLOW_DST_MAX];
 	uint32_t dst_cnt;
-	bool dropped; /* by a rule; sniffers get it all the same */
+	bool dropped;                   /* by a rule; sniffers get it all the same */
+	const struct flow_fte *counted; /* NULL: its rules have no counters */
 };
 
 /* Purpose: the TIRs that get a received frame: those of the rules that match it first; the default
  *          rules, if no rule took it; and always the sniffers. None: the port drops the frame.
  * Thread:  with the device lock held. */
 void flow_steer(const struct hca_dev *dev, const struct flow_key *key, struct flow_hit *hit_out);
+
+/* Purpose: counts the frame where its rules say so. Once, when it is offered for the last time. */
+void flow_count(const struct flow_hit *hit, uint32_t bytes);
 
 /* Purpose: the sniffers alone, for RoCE frames, which the NIC consumes itself. */
 void flow_sniff(const struct hca_dev *dev, struct flow_hit *hit_out);

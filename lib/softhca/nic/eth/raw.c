@@ -343,12 +343,12 @@ bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce
 		flow_parse(frame, len, &k);
 		flow_steer(nd->dev, &k, &hit);
 	}
-	if (!hit.dst_cnt)
-		return true;
-	raw_check_sums(&k, &m);
+	if (hit.dst_cnt)
+		raw_check_sums(&k, &m);
 	for (uint32_t i = 0; i < hit.dst_cnt; i++)
 		if (!raw_deliver(nd, hit.dst[i].tir, &k, hit.dst[i].tag, i == 0 && !roce, &m))
 			return false;
+	flow_count(&hit, len);
 	return true;
 }
 
@@ -369,4 +369,5 @@ void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
 		if (tir->o.ctx != from || tir->self_lb_mc)
 			raw_deliver(nd, tir, &k, hit.dst[i].tag, false, &m);
 	}
+	flow_count(&hit, len);
 }

@@ -9,7 +9,8 @@
  *     group, one for each mask      by age
  *       bucket, by the hash of the masked words
  *         entry (FTE), one value    the oldest match of a level wins
- *           rules, one for each receiver: they share match, tag and action
+ *           rules, one for each receiver: they share match, tag and action; the counter of
+ *                                   each counts the frames of all
  *   default rules                   only if no entry took the frame, or one said miss
  *   sniffers                        always
  *
@@ -35,6 +36,7 @@ struct flow_fte {
 	struct hca_flow *rules;
 	uint64_t age;
 	uint32_t tag;
+	uint32_t cnt_cnt; /* rules with a counter */
 	bool drop, miss, dont_trap;
 	uint64_t val[]; /* the words that the group's mask names */
 };
@@ -162,8 +164,9 @@ static bool flow_steer_normal(const struct flow_tables *t, const struct flow_key
 		if (!e)
 			continue;
 		flow_entry_add(hit, e);
-		if (!e->dont_trap) {
+		if (!e->dont_trap) { /* a rule of verbs, which has no counter, if it is */
 			hit->dropped = e->drop;
+			hit->counted = e->cnt_cnt ? e : NULL;
 			return !e->miss;
 		}
 	}
@@ -188,6 +191,7 @@ void flow_steer(const struct hca_dev *dev, const struct flow_key *key, struct fl
 
 	hit_out->dst_cnt = 0;
 	hit_out->dropped = false;
+	hit_out->counted = NULL;
 	if (!t)
 		return;
 	if (!flow_steer_normal(t, key, hit_out))
@@ -195,9 +199,21 @@ void flow_steer(const struct hca_dev *dev, const struct flow_key *key, struct fl
 	flow_list_add(hit_out, t->sniffers);
 }
 
+void flow_count(const struct flow_hit *hit, uint32_t bytes)
+{
+	if (spw_likely(!hit->counted))
+		return;
+	for (const struct hca_flow *f = hit->counted->rules; f; f = f->next)
+		if (f->cnt) {
+			f->cnt->frames++;
+			f->cnt->bytes += bytes;
+		}
+}
+
 void flow_sniff(const struct hca_dev *dev, struct flow_hit *hit_out)
 {
 	hit_out->dst_cnt = 0;
+	hit_out->counted = NULL;
 	if (dev->nic->flows)
 		flow_list_add(hit_out, dev->nic->flows->sniffers);
 }
@@ -415,6 +431,8 @@ int nic_flow_create(struct hca_flow *f, const struct flow_match *match)
 		      : f->type == FLOW_SNIFFER ? &t->sniffers
 						: &t->defaults,
 		      f);
+	if (f->cnt)
+		f->fte->cnt_cnt++;
 	nd->flow_cnt++;
 	return 0;
 }
@@ -426,6 +444,8 @@ void nic_flow_destroy(struct hca_flow *f)
 
 	flow_list_take(f);
 	nd->flow_cnt--;
+	if (f->cnt)
+		f->fte->cnt_cnt--;
 	if (f->fte && !f->fte->rules)
 		flow_entry_free(nd->flows, &nd->flows->level[f->level], f->fte);
 }
