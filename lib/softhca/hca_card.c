@@ -49,21 +49,20 @@
 	.strides_log2_max = 16
 #define CQES(formats)    .mini_formats = (formats), .cq_ignore_overrun = true
 #define CLOCK(kind, khz) .stamps = (kind), .clock_khz = (khz), .clock_mask = 0x7fffffffffffffffull
-#define REGISTERS        .reports_sqn = true, .write_combines = true, .counts_wq_drops = true
+#define USUAL            .devx = true, .write_combines = true, .counts_wq_drops = true
 
 /* The default card. Part id: P. Its clock is believed: dumps of its generation have 1 GHz. */
 #define CX6DX                                                                               \
 	.part_id = 0x101d, .subsys_id = 0x0042, FW(22, 38, 1002), .hca_type = "MT4125",     \
 	.board_id = "MT_0000000000", .speed_mbps = 100000, PCIE("16.0", 16), .qp_log2 = 18, \
-	.raw_caps = RAW_ALL, RSS, STRIDES_FROM(3), CQES(MINI_ALL),                          \
-	CLOCK(HCA_STAMPS_BOTH, 1000000), .counts_wq_drops = true
+	.raw_caps = RAW_ALL, RSS, STRIDES_FROM(3), CQES(MINI_ALL), CLOCK(HCA_STAMPS_BOTH, 1000000)
 
 /* Part id: P, V. Ids and firmware: V. Type: S. */
-#define CX7(kind)                                                                           \
-	.part_id = 0x1021, .subsys_id = 0x0041, FW(28, 39, 2048), .hca_type = "MT4129",     \
-	.board_id = "LNV0000000056", .speed_mbps = 200000, PCIE("32.0", 16), .qp_log2 = 18, \
-	.raw_caps = RAW_ALL, RSS, STRIDES_FROM(3), CQES(MINI_ALL), CLOCK(kind, 1000000),    \
-	REGISTERS, .data_in_order = true
+#define CX7(kind)                                                                               \
+	.part_id = 0x1021, .subsys_id = 0x0041, FW(28, 39, 2048), .hca_type = "MT4129",         \
+	.board_id = "LNV0000000056", .speed_mbps = 200000, PCIE("32.0", 16), .qp_log2 = 18,     \
+	.raw_caps = RAW_ALL, RSS, STRIDES_FROM(3), CQES(MINI_ALL), CLOCK(kind, 1000000), USUAL, \
+	.data_in_order = true
 
 static const struct hca_card cards[] = {
 	{
@@ -84,7 +83,7 @@ static const struct hca_card cards[] = {
 		STRIDES_FROM(9),
 		CQES(MINI_OLD),
 		CLOCK(HCA_STAMPS_FREE_RUNNING, 156250),
-		REGISTERS,
+		USUAL,
 	},
 	{
 		.name = "cx5",
@@ -101,15 +100,10 @@ static const struct hca_card cards[] = {
 		STRIDES_FROM(9), /* believed */
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_FREE_RUNNING, 156250), /* U */
-		REGISTERS,
+		USUAL,
 	},
-	{.name = "cx6dx",
-	 CX6DX,
-	 .reports_sqn = true,
-	 .write_combines = true,
-	 .data_in_order = true},
+	{.name = "cx6dx", CX6DX, USUAL, .data_in_order = true},
 	{.name = "cx7", CX7(HCA_STAMPS_BOTH)},
-	{.name = "cx7-devx", CX7(HCA_STAMPS_BOTH), .devx = true},
 	{
 		.name = "bf3",
 		.part_id = 0xa2dc,   /* P */
@@ -125,7 +119,7 @@ static const struct hca_card cards[] = {
 		STRIDES_FROM(3),
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_BOTH, 1000000),
-		REGISTERS,
+		USUAL,
 		.data_in_order = true, /* believed */
 	},
 	{
@@ -147,7 +141,7 @@ static const struct hca_card cards[] = {
 		STRIDES_FROM(3),
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_FREE_RUNNING, 1000000),
-		REGISTERS,
+		USUAL,
 		.data_in_order = true, /* believed */
 	},
 	{
@@ -168,24 +162,20 @@ static const struct hca_card cards[] = {
 		STRIDES_FROM(3),
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_FREE_RUNNING, 1000000),
-		REGISTERS,
+		USUAL,
 		.data_in_order = true, /* believed */
 	},
 	/* A kernel or firmware that offers no DevX. */
-	{.name = "no-devx", CX6DX, .reports_sqn = false, .write_combines = true},
+	{.name = "no-devx", CX6DX, .write_combines = true, .counts_wq_drops = true},
 	/* A machine that does not combine writes: a VM, some arm64. */
-	{.name = "no-wc", CX6DX, .reports_sqn = true, .data_in_order = true},
+	{.name = "no-wc", CX6DX, .devx = true, .counts_wq_drops = true, .data_in_order = true},
 	/* A kernel whose pages are larger than 4096 bytes (K, set_ucontext_resp). */
-	{.name = "64k-pages",
-	 CX6DX,
-	 .reports_sqn = true,
-	 .write_combines = true,
-	 .no_clock_page = true},
+	{.name = "64k-pages", CX6DX, USUAL, .no_clock_page = true},
 	/* A ConnectX-7 whose firmware is set to REAL_TIME_CLOCK_ENABLE. */
 	{.name = "real-time", CX7(HCA_STAMPS_REAL_TIME)},
 	{
 		/* No real card: a ConnectX-4 Lx without all that a driver can do without. RSS over
-		 * two queues; no raw capability, striding, compression, stamps, SQ numbers or write
+		 * two queues; no raw capability, striding, compression, stamps, DEVX or write
 		 * combining. */
 		.name = "poor",
 		.part_id = 0x1015,
@@ -219,7 +209,7 @@ static const struct hca_card cards[] = {
 		STRIDES_FROM(3),
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_BOTH, 1000000),
-		REGISTERS, /* data_in_order: libibverbs does not ask on aarch64 */
+		USUAL, /* data_in_order: libibverbs does not ask on aarch64 */
 		.shares_port = true,
 		.func_cnt = 4,
 		.func = {{"rocep1s0f0", "enp1s0f0np0", 0, 1, 0, 0},

@@ -68,11 +68,12 @@ struct hca_card {
 	uint8_t mini_formats;   /* MLX5_IB_CQE_RES_FORMAT_*; 0: a compressed CQ is refused */
 	bool cq_ignore_overrun; /* false: the flag is refused (old firmware) */
 
-	bool devx; /* firmware commands of applications; false: GET_CONTEXT with the flag is EINVAL
-		    */
+	/* Firmware commands of applications, and create_qp returns SQ, RQ and TIS numbers for them;
+	 * false: GET_CONTEXT with the flag is EINVAL. */
+	bool devx;
 
 	/* qp_data_in_order of QUERY_HCA_CAP: a QP stores the bytes of each WRITE in their order
-	 * (kernel/ioctl.c). libibverbs asks on x86 only. */
+	 * (devx_query_qp). libibverbs asks on x86 only. */
 	bool data_in_order;
 
 	/* Clock: the NIC counts in clock_khz and wraps at clock_mask; both reported. */
@@ -82,7 +83,6 @@ struct hca_card {
 	bool no_clock_page; /* the kernel maps no page of the clock itself, as with 64K pages */
 
 	/* Registers. */
-	bool reports_sqn; /* create_qp returns SQ, RQ and TIS numbers; without DevX they read 0 */
 	bool write_combines;  /* bf_reg_size; false: it is 0, BlueFlame registers cannot be had, and
 			       * 64-byte writes are not taken */
 	bool counts_wq_drops; /* out_of_buffer includes frames that found no WQE of a WQ */

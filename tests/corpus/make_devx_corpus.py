@@ -67,6 +67,10 @@ def sessions():
     yield 'striding', start() + rq((0x3b4, 4, 0xa), (0x3b8, 1, 1), (0x3bd, 3, 2), stride=5, kind=3)
     query = record(QUERY, [(0xf8, 8, 1), (0xc0, 1, 1)], 0x773, 6)
     yield 'counter', start() + record(CREATE, opcode=0x771) + rq((0x160, 8, 1)) + query
+    count = [(0xe0, 32, 'o', 6), (0xc0, 1, 1)]
+    yield 'flow_counter', (start() + record(CREATE, opcode=0x939) + record(CREATE, [(0x78, 8, 4)], 0x939) +
+                           record(QUERY, count, 0x93b, 6) + record(QUERY, [*count, (0xc2, 30, 4)], 0x93b, 6) +
+                           record(QUERY, count, 0x93b, 6, size=20) + record(DESTROY, obj=6))
     yield 'rss', (start() + rq() + rq() + rqt(6, 7) +
                   record(CREATE, [(0x120, 4, 1), (0x208, 24, 'o', 8), (0x220, 4, 2), (0x228, 24, 'o', 1),
                                   (0x240, 32, 0x6d5a56da), (0x382, 30, 15)], 0x900) + rqt(7, 7, 6, 6, opcode=0x917,
@@ -95,7 +99,7 @@ def sessions():
                     record(ASYNC, [(0x48, 24, 'o', 6), (8, 0, 7)], 0x90b, 6) + record(READ, obj=7, size=20) +
                     record(READ, obj=7, size=280) * 4 + record(ASYNC, query, 0x902, 6) + record(DESTROY, obj=6))
     yield 'unknown', b''.join(record(step, opcode=op) for step in (CREATE, MODIFY, QUERY, OTHER) for op in
-                              (0, 0x200, 0x500, 0x710, 0x939, 0xa00, 0xb00, 0xffff))
+                              (0, 0x200, 0x500, 0x710, 0x936, 0xa00, 0xb00, 0xffff))
 
 
 folder = sys.argv[1]

@@ -73,7 +73,7 @@ static void setup(void)
 	void *at = mmap(FUZZ_ARENA, FUZZ_ARENA_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
-	if (at != FUZZ_ARENA || hca_cfg_parse("as=cx7-devx", &cfg) || hca_devs_open(&cfg, &devs)) {
+	if (at != FUZZ_ARENA || hca_cfg_parse("as=cx7", &cfg) || hca_devs_open(&cfg, &devs)) {
 		fprintf(stderr, "fuzz_devx: cannot set up\n");
 		exit(1);
 	}

@@ -254,8 +254,9 @@ static void qp_reply(struct uv_call *c, const struct hca_qp *qp,
 {
 	struct mlx5_ib_create_qp_resp uhw = {0};
 
-	/* A card has a number for each of the objects behind a packet QP; here all are the QPN. */
-	if (qp->qp_type == IB_UVERBS_QPT_RAW_PACKET && c->ctx->dev->cfg->card->reports_sqn) {
+	/* For DEVX alone (hw/mlx5/qp.c, create_raw_packet_qp). A card has a number for each of the
+	 * objects behind a packet QP; here all are the QPN. */
+	if (qp->qp_type == IB_UVERBS_QPT_RAW_PACKET && c->ctx->devx) {
 		uhw.comp_mask = MLX5_IB_CREATE_QP_RESP_MASK_TIRN;
 		uhw.tirn = qp->qpn;
 		if (!qp->is_rss) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each card of --as as ibv_devinfo -v and /sys show it: the values of the table in docs/060, which this test reads, so
-that the table is true. ethtool's statistics of the physical port are absent on a function that has none."""
+"""cards.py PROGRAM: each card of --as as ibv_devinfo -v and /sys show it: the values of the table in docs/060, which
+this test reads, so that the table is true. PROGRAM (own/devx_test.c) compares them with the pages that DEVX answers.
+ethtool's statistics of the physical port are absent on a function that has none."""
 import os
 import re
 import sys
@@ -52,6 +53,8 @@ def main():
         print(card, got)
         if wrong:
             raise peers.Failed(f'{card}: {", ".join(wrong)}')
+        devx = 'no-devx' if 'no DEVX' in row['what else differs'] else 'caps'
+        peers.run(peers.Fabric(extra=['--as', card]).argv([sys.argv[1], devx]), 60)
     for card, phy in (('cx5', True), ('vf', False), ('sf', False)):
         argv = peers.Fabric(extra=['--as', card, '--netdev', 'lo']).argv([sys.executable,
                                                                           os.path.join(os.path.dirname(__file__),

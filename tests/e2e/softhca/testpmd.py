@@ -3,8 +3,8 @@
 """testpmd.py [--stock [--as CARD]] [--comp 0|1] [--mprq] [--queues N] [--frames N] [--size BYTES]: dpdk-testpmd of the
 distribution with its own net_mlx5 PMD on both ends of a cable, one sending, one receiving, in a network namespace of
 their own. The receiver must count as many good frames as asked for, and no error; the NIC's own counters must agree.
---stock: without device arguments; every frame that was sent must be counted, and every queue must
-have some."""
+--stock: without device arguments; every frame that was sent must be counted, with DEVX by a flow rule as well, and
+every queue must have some."""
 import argparse
 import atexit
 import os
@@ -25,7 +25,7 @@ MPRQ = ',mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_num=6'
 class Testpmd:
     def __init__(self, fabric, name, netdev, opt, queues, cores, mprq=False):
         self.folder = tempfile.mkdtemp()
-        self.has_devx = opt.card == 'cx7-devx'
+        self.has_devx = opt.card != 'no-devx'
         lcores = f'0@{cores[0]},1@{cores[1]}'
         devargs = '' if opt.stock else f',dv_flow_en=0,rxq_cqe_comp_en={opt.comp}{MPRQ if mprq else ""}'
         argv = ['dpdk-testpmd', '--log-level=pmd.net.mlx5:debug', '--log-level=pmd.common.mlx5:debug', '--no-huge',
@@ -64,6 +64,17 @@ class Testpmd:
             raise peers.Failed(f'{self.proc.name} ended with {self.proc.p.returncode}')
 
 
+def count_by_rule(rx, queues, deadline):
+    """A rule of the console takes the sender's frames, all of which are UDP, and counts them."""
+    rx.ask('flow create 0 ingress pattern eth / ipv4 / udp / end actions count / '
+           f'{"queue index 0" if queues == 1 else "rss"} / end', 'Flow rule #0 created', deadline)
+
+
+def rule_count(rx, deadline):
+    text = rx.ask('flow query 0 0 count', r'bytes: \d+', deadline)
+    return tuple(int(re.search(rf' {what}: (\d+)', text).group(1)) for what in ('hits', 'bytes'))
+
+
 def count_all(rx, sent, queues, deadline):
     """Every frame is received or missed; each queue has its share of the received ones."""
     got = rx.stats(deadline)
@@ -93,6 +104,8 @@ def drive(fabric, opt, deadline):
         rx.ask('set promisc 0 on', 'testpmd>', deadline)
         rx.ask('set fwd rxonly', 'rxonly', deadline)
         rx.ask('start', 'testpmd>', deadline)
+        if opt.stock and rx.has_devx:
+            count_by_rule(rx, opt.queues, deadline)
         tx = Testpmd(fabric, 'tx', 'spwt1', opt, 1, pick[1])
         tx.ready(deadline)
         tx.ask(f'set txpkts {opt.size}', 'testpmd>', deadline)
@@ -106,6 +119,8 @@ def drive(fabric, opt, deadline):
         sent, got = tx.stats(deadline), rx.stats(deadline)
         if opt.stock:
             got = count_all(rx, sent['TX-packets'], opt.queues, deadline)
+            if rx.has_devx and (of_rule := rule_count(rx, deadline)) != (sent['TX-packets'], sent['TX-bytes']):
+                raise peers.Failed(f'the rule counted {of_rule} of {sent}')
         print('sent', sent, '\nreceived', got)
         if got['RX-errors'] or sent['TX-errors']:
             raise peers.Failed('errors were counted')

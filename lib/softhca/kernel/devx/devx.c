@@ -68,6 +68,7 @@ static const struct devx_opcode {
 	{0x909, MODIFY, HCA_WQ, 272, 16, devx_modify_rq},
 	{0x90b, QUERY, HCA_WQ, 16, 272, devx_query_rq},
 	{0x912, CREATE, HCA_TIS, 192, 16, devx_create_tis},
+	{0x915, QUERY, HCA_TIS, 16, 176, devx_query_tis},
 	{0x916, CREATE, HCA_RWQ_TBL, 272, 16, devx_create_rqt},
 	{0x917, MODIFY, HCA_RWQ_TBL, 272, 16, devx_modify_rqt},
 	{0x939, CREATE, HCA_FLOW_CNT, 16, 16, devx_alloc_flow_cnt},
@@ -92,13 +93,13 @@ static const struct devx_range {
 	{CREATE, 0xa00, 0xa00}, {MODIFY, 0x403, 0x403}, {MODIFY, 0x502, 0x508},
 	{MODIFY, 0x50a, 0x50a}, {MODIFY, 0x50e, 0x50e}, {MODIFY, 0x703, 0x703},
 	{MODIFY, 0x708, 0x708}, {MODIFY, 0x712, 0x712}, {MODIFY, 0x71a, 0x71a},
-	{MODIFY, 0x783, 0x783}, {MODIFY, 0x829, 0x829}, {MODIFY, 0x901, 0x901},
+	{MODIFY, 0x785, 0x785}, {MODIFY, 0x829, 0x829}, {MODIFY, 0x901, 0x901},
 	{MODIFY, 0x90d, 0x90d}, {MODIFY, 0x913, 0x913}, {MODIFY, 0x93c, 0x93c},
 	{MODIFY, 0xa01, 0xa01}, {QUERY, 0x201, 0x201},  {QUERY, 0x402, 0x402},
 	{QUERY, 0x702, 0x702},  {QUERY, 0x707, 0x707},  {QUERY, 0x713, 0x713},
-	{QUERY, 0x719, 0x719},  {QUERY, 0x902, 0x902},  {QUERY, 0x906, 0x906},
-	{QUERY, 0x90e, 0x90e},  {QUERY, 0x914, 0x914},  {QUERY, 0x918, 0x918},
-	{QUERY, 0x932, 0x932},  {QUERY, 0x935, 0x935},  {QUERY, 0x938, 0x938},
+	{QUERY, 0x719, 0x719},  {QUERY, 0x903, 0x903},  {QUERY, 0x907, 0x907},
+	{QUERY, 0x90f, 0x90f},  {QUERY, 0x784, 0x784},  {QUERY, 0x919, 0x919},
+	{QUERY, 0x932, 0x932},  {QUERY, 0x935, 0x935},  {QUERY, 0x937, 0x937},
 	{QUERY, 0xa02, 0xa02},
 };
 
@@ -178,13 +179,10 @@ bool devx_ts_ok(const struct hca_card *card, uint64_t ts_format)
 
 /* ---- a mailbox ---- */
 
-/* The libraries that ask for a QP's order of writes did so before the row had DEVX. */
+/* Everybody may ask what a card with DEVX can do (devx_get_uid). */
 static bool devx_may(const struct hca_ctx *ctx, uint16_t opcode)
 {
-	const struct hca_card *card = ctx->dev->cfg->card;
-
-	return ctx->devx || (opcode == 0x100 && card->devx) ||
-	       (card->data_in_order && !card->devx && (opcode == 0x100 || opcode == 0x50b));
+	return ctx->devx || (opcode == 0x100 && ctx->dev->cfg->card->devx);
 }
 
 static int run_fn(void *arg)
@@ -358,6 +356,18 @@ static uint32_t box_number(const struct devx_box *b, enum hca_obj_type type)
 				  type == HCA_Q_CNT ? DEVX_QUERY_Q_CNT_ID : DEVX_QUERY_FLOW_CNT_ID);
 }
 
+/* A packet QP of verbs stands for its TIS as well, by the number that create_qp returned. */
+static bool box_fits(const struct devx_box *b, enum hca_obj_type type)
+{
+	const struct hca_obj *o = b->c.obj;
+	const struct hca_qp *qp = o->type == HCA_QP ? (const struct hca_qp *)o : NULL;
+	const bool has_tis = qp && !o->devx && qp->qp_type == IB_UVERBS_QPT_RAW_PACKET &&
+			     qp->sq_wqebb_cnt;
+
+	return (o->type == type || (type == HCA_TIS && has_tis)) &&
+	       devx_obj_number(o) == box_number(b, type);
+}
+
 /* The number in the mailbox must be the handle's. A verbs object is legal here too. */
 static int obj_check(struct devx_box *b, enum devx_method method, uint32_t handle)
 {
@@ -367,11 +377,7 @@ static int obj_check(struct devx_box *b, enum devx_method method, uint32_t handl
 	b->c.obj = hca_tbl_get(&b->c.ctx->objs, handle);
 	if (rc || !b->c.obj)
 		return rc ? rc : -ENOENT;
-	if (!op)
-		return 0;
-	return b->c.obj->type != op->type || devx_obj_number(b->c.obj) != box_number(b, op->type)
-		       ? -EINVAL
-		       : 0;
+	return !op || box_fits(b, (enum hca_obj_type)op->type) ? 0 : -EINVAL;
 }
 
 static int obj_command(struct uv_ioctl *io, enum devx_method method, const uint16_t id[3])

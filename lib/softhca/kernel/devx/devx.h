@@ -88,6 +88,7 @@ int devx_query_nic_vport(struct devx_cmd *c);
 int devx_alloc_pd(struct devx_cmd *c);
 int devx_alloc_td(struct devx_cmd *c);
 int devx_create_tis(struct devx_cmd *c);
+int devx_query_tis(struct devx_cmd *c);
 int devx_create_cq(struct devx_cmd *c);
 int devx_create_rq(struct devx_cmd *c);
 int devx_modify_rq(struct devx_cmd *c);

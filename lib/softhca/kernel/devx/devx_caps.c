@@ -71,8 +71,9 @@ static void caps_objects(const struct hca_dev *dev, uint8_t *p)
 	devx_put(p, DEVX_CAP_MAX_WQE_SZ_RQ, 512);
 }
 
-/* log_max_msg stays 0 as long as DEVX makes no QPs: UCX, which finds 30 there, makes its queues by
- * DEVX and has no other way. */
+/* A card has 30 for log_max_msg. It stays 0 as long as DEVX makes no QPs and RMPs: UCX, which finds
+ * 30 there, makes its queues by DEVX and has no other way; with 0 it makes them by verbs. Bits of
+ * bulks and dumps of flow counters stay 0, so that DPDK makes a counter for each rule. */
 static void caps_general(const struct hca_dev *dev, uint8_t *p)
 {
 	const struct hca_card *card = dev->cfg->card;

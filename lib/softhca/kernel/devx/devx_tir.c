@@ -20,6 +20,7 @@
 
 #include "softhca/kernel/devx/devx.h"
 
+#define TISC_OUT_AT 16u  /* in the answer */
 #define RQT_LIST_AT 272u /* in the mailbox */
 #define KEY_AT      (DEVX_CTX_AT + 0x28u)
 enum { DIRECT = 0, INDIRECT = 1 };
@@ -64,6 +65,15 @@ int devx_create_tis(struct devx_cmd *c)
 	if (!rc)
 		hca_obj_hold(c->obj, td);
 	return rc;
+}
+
+/* That of a verbs QP is in the domain that all TIRs without one belong to. */
+int devx_query_tis(struct devx_cmd *c)
+{
+	const struct hca_obj *td = c->obj->type == HCA_TIS ? c->obj->held[0] : NULL;
+
+	devx_put(c->out + TISC_OUT_AT, DEVX_TISC_TD, td ? td->handle : 0);
+	return 0;
 }
 
 /* ---- RQT ---- */

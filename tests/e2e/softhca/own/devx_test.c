@@ -89,18 +89,18 @@ static void recover_sq(void **state)
 
 /* ---- capabilities ---- */
 
-static void query_caps(uint32_t page, uint8_t out[4112])
+static int query_caps(struct ibv_context *ctx, uint32_t page, uint8_t out[4112])
 {
 	uint8_t in[16] = {0};
 
 	memset(out, 0, 4112);
 	box_put(in, 0, 16, 0x100);
 	box_put(in, 0x30, 16, page << 1 | 1);
-	assert_int_equal(mlx5dv_devx_general_cmd(g.r.k.ctx, in, sizeof(in), out, 4112), 0);
+	return mlx5dv_devx_general_cmd(ctx, in, sizeof(in), out, 4112);
 }
 
 /* What query_device says and what the pages say is the same. */
-static void caps_as_query_device(void **state)
+static void caps_compare(struct ibv_context *ctx)
 {
 	struct mlx5dv_context dv = {.comp_mask = MLX5DV_CONTEXT_MASK_CQE_COMPRESION |
 						 MLX5DV_CONTEXT_MASK_STRIDING_RQ |
@@ -108,11 +108,10 @@ static void caps_as_query_device(void **state)
 	struct ibv_device_attr_ex a;
 	uint8_t gen[4112], eth[4112];
 
-	(void)state;
-	assert_int_equal(ibv_query_device_ex(g.r.k.ctx, NULL, &a), 0);
-	assert_int_equal(mlx5dv_query_device(g.r.k.ctx, &dv), 0);
-	query_caps(0, gen);
-	query_caps(1, eth);
+	assert_int_equal(ibv_query_device_ex(ctx, NULL, &a), 0);
+	assert_int_equal(mlx5dv_query_device(ctx, &dv), 0);
+	assert_int_equal(query_caps(ctx, 0, gen), 0);
+	assert_int_equal(query_caps(ctx, 1, eth), 0);
 	assert_int_equal(1u << box_get(gen, 0x80 + 0x9b, 5), a.orig_attr.max_qp);
 	assert_int_equal(1u << box_get(gen, 0x80 + 0x88, 8), a.orig_attr.max_qp_wr);
 	assert_int_equal(1u << box_get(gen, 0x80 + 0xdb, 5), a.orig_attr.max_cq);
@@ -132,6 +131,51 @@ static void caps_as_query_device(void **state)
 	assert_int_equal(box_get(eth, 0x80 + 0x00, 1),
 			 !!(a.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM));
 	assert_int_equal(box_get(eth, 0x80 + 0x0b, 5) != 0, a.tso_caps.max_tso != 0);
+}
+
+static void caps_of_card(void **state)
+{
+	struct kit k;
+
+	(void)state;
+	kit_open(&k);
+	caps_compare(k.ctx);
+	kit_close(&k);
+}
+
+/* A context without DEVX on a card without: the kernel refuses. */
+static void no_caps(void **state)
+{
+	uint8_t out[4112];
+	struct kit k;
+	struct box b;
+	struct thing none;
+
+	(void)state;
+	kit_open(&k);
+	assert_int_equal(query_caps(k.ctx, 0, out), EOPNOTSUPP);
+	box_start(&b, 0x800);
+	assert_int_equal(thing_try(k.ctx, &b, 16, &none), EINVAL);
+	kit_close(&k);
+}
+
+/* ---- transport domains ---- */
+
+/* As net_mlx5 asks, of a TIS and of a packet QP of verbs, which has one of its own. */
+static void query_tis(void **state)
+{
+	struct box b;
+
+	(void)state;
+	box_start(&b, 0x915);
+	box_put(b.in, 0x48, 24, g.tis.number);
+	assert_int_equal(mlx5dv_devx_obj_query(g.tis.obj, b.in, 16, b.out, 176), 0);
+	assert_int_equal(box_get(b.out, 0x80 + 0x128, 24), g.td.number);
+	box_put(b.in, 0x48, 24, g.r.tx.qp->qp_num);
+	assert_int_equal(mlx5dv_devx_qp_query(g.r.tx.qp, b.in, 16, b.out, 176), 0);
+	assert_int_equal(box_get(b.out, 0x80 + 0x128, 24), 0);
+	box_put(b.in, 0x48, 24, g.r.tx.qp->qp_num + 1);
+	assert_int_equal(mlx5dv_devx_qp_query(g.r.tx.qp, b.in, 16, b.out, 176), EINVAL);
 }
 
 /* ---- asynchronous queries ---- */
@@ -244,7 +288,7 @@ static void refuse_values(void **state)
 	assert_int_equal(b.out[0], BAD_INP_LEN);
 	box_start(&b, 0x710); /* a DCT: the kernel knows it, this firmware does not */
 	expect_status(&b, BAD_OP);
-	box_start(&b, 0x902); /* a query */
+	box_start(&b, 0x903); /* a query */
 	assert_int_equal(thing_try(g.r.k.ctx, &b, sizeof(b.in), &none), EINVAL);
 	thing_free(&t);
 }
@@ -343,13 +387,16 @@ static void unmap_ring(void **state)
 
 int main(int argc, char **argv)
 {
+	const struct CMUnitTest caps[] = {cmocka_unit_test(caps_of_card)};
+	const struct CMUnitTest without[] = {cmocka_unit_test(no_caps)};
 	const struct CMUnitTest injected[] = {
 		cmocka_unit_test_setup_teardown(refuse_injected, open_all, close_all),
 	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(send_laps, open_all, close_all),
 		cmocka_unit_test_setup_teardown(recover_sq, open_all, close_all),
-		cmocka_unit_test_setup_teardown(caps_as_query_device, open_all, close_all),
+		cmocka_unit_test(caps_of_card),
+		cmocka_unit_test_setup_teardown(query_tis, open_all, close_all),
 		cmocka_unit_test_setup_teardown(async_answers, open_all, close_all),
 		cmocka_unit_test_setup_teardown(async_refusals, open_all, close_all),
 		cmocka_unit_test_setup_teardown(refuse_values, open_all, close_all),
@@ -361,5 +408,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "injected") == 0)
 		return cmocka_run_group_tests(injected, NULL, NULL);
+	if (argc > 1)
+		return strcmp(argv[1], "caps") ? cmocka_run_group_tests(without, NULL, NULL)
+					       : cmocka_run_group_tests(caps, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
