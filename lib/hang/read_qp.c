@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Queue pairs of the processes under NCCL, by the kernel's netlink of RDMA, as iproute2's "rdma
- * resource show qp" does. The kernel shows no process of another PID namespace. Only devices of the
- * kernel have it: the software ConnectX has none.
+ * resource show qp" does. The kernel shows no process of another PID namespace. The software
+ * ConnectX answers too, about the processes of its machine.
  *
  *   ask NLDEV_GET         ─► index and name of each device
  *   ask NLDEV_RES_QP_GET  ─► of each device: entries with numbers, state and process

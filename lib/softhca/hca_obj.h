@@ -99,6 +99,7 @@ enum hca_obj_type {
 struct hca_obj {
 	struct hca_ctx *ctx;
 	uint32_t handle;         /* the application's name for it; unique in its context */
+	uint32_t res_id;         /* netlink's; unique on the device, in this process */
 	uint32_t use_cnt;        /* objects that refer to it: destroying it is EBUSY until 0 */
 	uint32_t async_sent;     /* asynchronous events sent about it and not withdrawn */
 	uint8_t type;            /* enum hca_obj_type */
@@ -308,10 +309,11 @@ struct hca_tbl {
 struct hca_ctx {
 	struct hca_dev *dev;
 	struct hca_ctx *next;
-	int fd;      /* the application's; a memfd that holds the register and clock pages */
-	bool ready;  /* GET_CONTEXT has been answered */
-	bool devx;   /* and asked for DEVX */
-	bool raw_tx; /* DEVX: and had CAP_NET_RAW then */
+	int fd;          /* the application's; a memfd that holds the register and clock pages */
+	uint32_t res_id; /* as of an object */
+	bool ready;      /* GET_CONTEXT has been answered */
+	bool devx;       /* and asked for DEVX */
+	bool raw_tx;     /* DEVX: and had CAP_NET_RAW then */
 	struct hca_async *async;
 	struct hca_comp_channel *channels;
 	struct hca_tbl objs;                   /* by handle */
@@ -357,6 +359,7 @@ struct hca_dev {
 	uint32_t obj_cnt[HCA_OBJ_TYPES]; /* of all contexts */
 	uint32_t user_cnt;               /* contexts that are ready */
 	uint32_t self_lb_cnt;            /* TIRs that want the function's own frames */
+	uint32_t res_last;               /* the last res_id assigned */
 	struct hca_ctx *ctxs;
 	struct hca_mcast *mcast;
 	struct hca_cnt cnt;       /* N */

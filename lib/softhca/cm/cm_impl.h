@@ -8,6 +8,7 @@
  *   cm_id.c       identifiers: connect to disconnect
  *   cm.c          the lock, tables, what leaves, time
  *   cm_rx.c       messages that arrive
+ *   cm_res.c      identifiers as netlink lists them
  *   cm_fsm.c      the states of a connection       cm_mad.c       the wire format
  *
  * Everything here: with the manager's lock held, unless it says otherwise. Commands hold it with
@@ -25,6 +26,7 @@
 #include "softhca/cm/cm_fsm.h"
 #include "softhca/cm/ucma.h"
 #include "softhca/kernel/events.h"
+#include "softhca/kernel/nldev/nl_row.h"
 #include "softhca/nic/nic.h"
 
 union cm_addr {
@@ -188,6 +190,11 @@ void cm_addr_gid(const union cm_addr *a, uint8_t gid_out[16]);
 int cm_addr_join(struct cm_id *id, const union cm_addr *group, uint64_t uid,
 		 struct cm_mcast **mcast_out);
 void cm_addr_leave(struct cm_mcast *m);
+
+/* ---- cm_res.c ---- */
+
+/* Not held: takes the lock. */
+void cm_res_rows(struct nl_rows *rows);
 
 /* ---- ucma_event.c ---- */
 

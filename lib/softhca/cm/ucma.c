@@ -42,8 +42,7 @@
 #define VALUE_BYTES  8u /* of the options that exist */
 #define OPTION_BYTES 4096u
 #define EVENT_BYTES  offsetof(struct rdma_ucm_event_resp, reserved)
-/* The index of the device is left out, as by kernels before 5.9: librdmacm goes by the GUID, since
- * it learns indices by netlink only. */
+/* The index of the device is left out, as by kernels before 5.9: librdmacm goes by the GUID. */
 #define ROUTE_BYTES offsetof(struct rdma_ucm_query_route_resp, ibdev_index)
 #define ADDR_BYTES  offsetof(struct rdma_ucm_query_addr_resp, ibdev_index)
 
@@ -218,6 +217,7 @@ int ucma_open(struct hca_dev *devs, uint32_t cnt, struct ucma_file **file_out, i
 		return rc;
 	cm_all.dev_cnt = cnt;
 	spw_thr_store_rel(&cm_all.devs, devs);
+	nl_rows_more(cm_res_rows);
 	*fd_out = (*file_out)->q.app_fd;
 	return 0;
 }

@@ -119,6 +119,21 @@ int cmd_get_context(struct uv_call *c)
 
 /* ---- device ---- */
 
+/* The bits above 32 are in the extended answer only. */
+uint64_t hca_device_caps(const struct hca_dev *dev)
+{
+	const uint32_t raw = dev->cfg->card->raw_caps;
+	uint64_t caps = IB_UVERBS_DEVICE_CHANGE_PHY_PORT | IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT |
+			IB_UVERBS_DEVICE_SYS_IMAGE_GUID | IB_UVERBS_DEVICE_RC_RNR_NAK_GEN |
+			IB_UVERBS_DEVICE_CURR_QP_STATE_MOD | IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING;
+
+	if (raw & IB_UVERBS_RAW_PACKET_CAP_IP_CSUM)
+		caps |= IB_UVERBS_DEVICE_RAW_IP_CSUM;
+	if (raw & IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS)
+		caps |= IB_UVERBS_DEVICE_RAW_SCATTER_FCS;
+	return caps;
+}
+
 /* Where a table limits a number, half of the table is reported, and enforced (limits.c): a free
  * number is then found at once. */
 static void device_fill(const struct hca_dev *dev, struct ib_uverbs_query_device_resp *r)
@@ -131,14 +146,7 @@ static void device_fill(const struct hca_dev *dev, struct ib_uverbs_query_device
 		.vendor_part_id = dev->cfg->card->part_id,
 		.max_qp = cap_max_qp(dev),
 		.max_qp_wr = CAP_WQE_CNT,
-		.device_cap_flags =
-			IB_UVERBS_DEVICE_CHANGE_PHY_PORT | IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT |
-			IB_UVERBS_DEVICE_SYS_IMAGE_GUID | IB_UVERBS_DEVICE_RC_RNR_NAK_GEN |
-			IB_UVERBS_DEVICE_CURR_QP_STATE_MOD |
-			(dev->cfg->card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_IP_CSUM
-				 ? IB_UVERBS_DEVICE_RAW_IP_CSUM
-				 : 0) |
-			IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING,
+		.device_cap_flags = (uint32_t)hca_device_caps(dev),
 		.max_sge = CAP_SGE_CNT,
 		.max_sge_rd = CAP_SGE_CNT,
 		.max_cq = 1u << (CAP_CQ_LOG2 - 1),
@@ -198,8 +206,6 @@ int cmd_query_device(struct uv_call *c)
 static void device_fill_raw(const struct hca_card *card, struct ib_uverbs_ex_query_device_resp *r)
 {
 	r->raw_packet_caps = card->raw_caps;
-	if (card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS)
-		r->device_cap_flags_ex |= IB_UVERBS_DEVICE_RAW_SCATTER_FCS;
 	if (!card->rss_fields)
 		return;
 	r->rss_caps = (struct ib_uverbs_rss_caps){.supported_qpts = 1u << IB_UVERBS_QPT_RAW_PACKET,
@@ -228,7 +234,7 @@ int cmd_ex_query_device(struct uv_call *c)
 	}
 	device_fill_raw(card, &r);
 	device_fill(c->ctx->dev, &r.base);
-	r.device_cap_flags_ex |= r.base.device_cap_flags;
+	r.device_cap_flags_ex = hca_device_caps(c->ctx->dev);
 	memcpy(c->out, &r, r.response_length);
 	device_uhw_reply(c);
 	return 0;

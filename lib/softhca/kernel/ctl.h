@@ -37,7 +37,8 @@ void hca_tbl_del(struct hca_tbl *t, uint32_t idx); /* idx not in the table: no-o
 void hca_tbl_free(struct hca_tbl *t);
 
 /* Facts that sysfs and the query commands both report. */
-uint64_t hca_fw_ver(const struct hca_dev *dev); /* major << 32 | minor << 16 | sub */
+uint64_t hca_device_caps(const struct hca_dev *dev); /* IB_UVERBS_DEVICE_* */
+uint64_t hca_fw_ver(const struct hca_dev *dev);      /* major << 32 | minor << 16 | sub */
 uint32_t hca_netdev_ifindex(const struct hca_dev *dev);
 /* In wire order. The functions of a card with a fixed layout have one system image. */
 void hca_node_guid(const struct hca_dev *dev, uint8_t guid_out[8]);

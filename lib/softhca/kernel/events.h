@@ -50,8 +50,9 @@ uint32_t hca_evq_purge(struct hca_evq *q, uint64_t element);
 
 enum hca_mark {
 	HCA_MARK_NONE,
-	HCA_MARK_FILE,   /* device file or completion channel */
-	HCA_MARK_EVENTS, /* of DEVX: read() is ours too (devx_events.h) */
+	HCA_MARK_FILE,    /* device file or completion channel */
+	HCA_MARK_EVENTS,  /* of DEVX: read() is ours too (devx_events.h) */
+	HCA_MARK_NETLINK, /* NETLINK_RDMA: send() and recv() too (nldev/nldev.h) */
 };
 
 /* Thread of all: any, without a lock; set and clear are for the descriptor's owner. */

@@ -41,6 +41,7 @@ int hca_ctx_open(struct hca_dev *dev, struct hca_ctx **ctx_out)
 		return rc;
 	}
 	hca_lock(dev);
+	ctx->res_id = ++dev->res_last;
 	ctx->next = dev->ctxs;
 	dev->ctxs = ctx;
 	hca_unlock(dev);
@@ -146,6 +147,7 @@ void *hca_obj_new(struct hca_ctx *ctx, enum hca_obj_type type, size_t bytes, uin
 		return NULL;
 	}
 	o->ctx = ctx;
+	o->res_id = ++ctx->dev->res_last;
 	o->type = (uint8_t)type;
 	ctx->dev->obj_cnt[type]++;
 	o->user_handle = user_handle;

@@ -29,9 +29,9 @@
  * Nothing wakes the NIC thread: it spins or naps (nic/run/thread.c), so a doorbell costs the
  * application no system call, as on a card.
  *
- * All calls below: with the device lock held. They never block: an event that finds the pipe full
- * is dropped and counted (struct hca_evq, lost). Thread: the NIC thread, or one that runs a
- * command.
+ * All calls below but hca_res_serve: with the device lock held. They never block: an event that
+ * finds the pipe full is dropped and counted (struct hca_evq, lost). Thread: the NIC thread, or one
+ * that runs a command.
  */
 #ifndef SPW_SOFTHCA_KERNEL_H
 #define SPW_SOFTHCA_KERNEL_H
@@ -50,5 +50,10 @@ void hca_event_wq(struct hca_wq *wq, enum hca_event type);
 /* Purpose: one event to every context of the device: PORT_ACTIVE and PORT_ERR (after link_up has
  * changed), DEVICE_FATAL. */
 void hca_event_port(struct hca_dev *dev, enum hca_event type);
+
+/* Purpose: another process of the machine may have asked for the objects of this one (netlink):
+ *          answers it. Called every few ms, without the device lock, which it takes. Never blocks.
+ */
+void hca_res_serve(void);
 
 #endif

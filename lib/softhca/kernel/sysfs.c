@@ -112,8 +112,8 @@ static void put_modalias(struct dir *d, const struct hca_card *card)
 		card->subsys_id);
 }
 
-/* libibverbs finds the driver of a scalable function by netlink, which is hidden here; so it reads
- * the modalias of the PCI function. */
+/* libibverbs finds the driver of a scalable function by netlink or, where the kernel refuses that,
+ * by the modalias of the PCI function. */
 static void put_auxiliary(struct dir *d, const struct hca_dev *dev)
 {
 	put_modalias(d, dev->cfg->card);

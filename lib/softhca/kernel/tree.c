@@ -145,7 +145,7 @@ static void tree_sweep_one(int base_fd, const char *name)
 }
 
 /* With the user in the name a sweep does not even open the folders of others. */
-static void tree_prefix_text(char *buf, size_t bytes)
+void tree_prefix(char *buf, size_t bytes)
 {
 	snprintf(buf, bytes, PREFIX "%u-", spw_uid_outer());
 }
@@ -156,7 +156,7 @@ void tree_sweep(const char *base)
 	struct dirent *e;
 	char prefix[32];
 
-	tree_prefix_text(prefix, sizeof(prefix));
+	tree_prefix(prefix, sizeof(prefix));
 	while (d && (e = readdir(d)))
 		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
 			tree_sweep_one(dirfd(d), e->d_name);
@@ -169,7 +169,7 @@ static int tree_make_locked(struct tree *t, const char *base)
 	char lock[128], prefix[32];
 	int rc;
 
-	tree_prefix_text(prefix, sizeof(prefix));
+	tree_prefix(prefix, sizeof(prefix));
 	snprintf(t->root, sizeof(t->root), "%s/%s%d-XXXXXX", base, prefix, (int)getpid());
 	if (!mkdtemp(t->root))
 		return -errno;

@@ -25,6 +25,9 @@ void tree_remove(struct tree *t);
  * symbolic link, and touches only folders that this user owns, with mode 0700. */
 void tree_sweep(const char *base);
 
+/* Purpose: what the names of this user's folders begin with. */
+void tree_prefix(char *buf, size_t bytes);
+
 /* Create a file (content and a newline), a symbolic link, a folder. path is relative to the root;
  * missing parents are created. A file that exists is overwritten in place: a reader never finds it
  * empty. Errors: -errno. */

@@ -16,6 +16,7 @@
  *   write, ioctl on a marked one        runs the command (uv_write, uv_ioctl in kernel/;
  *                                       ucma_write in cm/)
  *   read on a file of DEVX events       takes one event (devx_file_read in kernel/devx/)
+ *   send, recv on a netlink socket      answers for the RDMA subsystem (sock.c)
  *   anything else                       calls the next definition
  *
  * What to know before changing it: nothing here may call a function of libc that is interposed
@@ -27,14 +28,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
 #include <linux/ptp_clock.h>
 #include <linux/sockios.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -131,6 +131,7 @@ static bool events_reading(int fd, void *buf, size_t len, ssize_t *n_out)
 		ssize_t n;                            \
 		if (events_reading(fd, buf, len, &n)) \
 			return n;                     \
+		netlink_reading(fd);                  \
 		vfs_reading(fd);                      \
 		return NEXT(name) args;               \
 	}
@@ -172,6 +173,8 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 		proc_ctx_put(ctx);
 	} else if (marked && hca_mark_get(fd) == HCA_MARK_EVENTS) {
 		rc = -EBADF; /* open for reading only */
+	} else if (marked && hca_mark_get(fd) == HCA_MARK_NETLINK) {
+		return netlink_write(fd, &(struct iovec){(void *)(uintptr_t)buf, len}, 1);
 	} else {
 		return NEXT(write)(fd, buf, len);
 	}
@@ -217,15 +220,6 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	rc = request == RDMA_VERBS_IOCTL ? uv_ioctl(ctx, arg) : -ENOTTY;
 	proc_ctx_put(ctx);
 	return rc < 0 ? fail_errno(-rc) : rc;
-}
-
-/* libibverbs asks the kernel for devices over netlink first. Refused, it reads /sys, where ours
- * are. */
-EXPORT int socket(int domain, int type, int protocol)
-{
-	if (domain == AF_NETLINK && protocol == NETLINK_RDMA)
-		return fail_errno(EPROTONOSUPPORT);
-	return NEXT(socket)(domain, type, protocol);
 }
 
 /* ---- open ---- */

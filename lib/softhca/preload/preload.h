@@ -27,6 +27,12 @@ void *preload_next(void **slot, const char *name);
 		(__typeof__(name) *)preload_next(&slot_##name, #name); \
 	})
 
+struct iovec;
+/* Purpose: send() on a socket of NETLINK_RDMA, from any of its names (sock.c). */
+ssize_t netlink_write(int fd, const struct iovec *iov, size_t cnt);
+/* Purpose: before a receive on any descriptor. */
+void netlink_reading(int fd);
+
 /* glibc's headers declare these for fortified programs, or no longer at all. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);

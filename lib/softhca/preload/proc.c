@@ -36,6 +36,7 @@
 #include "softhca/kernel/devx_events.h"
 #include "softhca/kernel/ethtool.h"
 #include "softhca/kernel/events.h"
+#include "softhca/kernel/nldev/nldev.h"
 #include "softhca/nic/nic.h"
 
 #define ENV_OPTIONS "SPW_SOFTHCA"
@@ -92,6 +93,7 @@ static void fork_child(void)
 	if (state == READY)
 		nic_forked();
 	ucma_forked();
+	nldev_forked();
 	/* `files` and self.devs are copies of the parent's objects: forgotten, not freed. */
 	hca_marks_clear();
 	files = NULL;
@@ -139,6 +141,7 @@ static int proc_make(void)
 	if (rc)
 		return rc;
 	rc = tree_make(&self.tree);
+	nl_machine_folder(self.tree.root);
 	if (!rc)
 		rc = sysfs_build(&self.tree, self.devs, self.cfg.dev_cnt);
 	if (rc) {
@@ -246,6 +249,7 @@ int proc_cdev_open(uint32_t dev_idx, int flags)
 	}
 	if (flags & O_NONBLOCK)
 		fcntl(f->fd, F_SETFL, O_RDWR | O_NONBLOCK);
+	nl_machine_serve(p->devs, p->cfg.dev_cnt, p->tree.root);
 	pthread_mutex_lock(&mutex);
 	f->next = files;
 	files = f;
@@ -383,6 +387,10 @@ void proc_fd_closing(int fd)
 	struct dev_file *f;
 
 	hca_mark_clear(fd);
+	if (mark == HCA_MARK_NETLINK) {
+		nldev_close(fd);
+		return;
+	}
 	if (mark == HCA_MARK_EVENTS) {
 		for (uint32_t i = 0; i < self.cfg.dev_cnt; i++)
 			if (devx_file_closed(&self.devs[i], fd))

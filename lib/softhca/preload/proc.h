@@ -6,6 +6,7 @@
  * thread, no cable port and no device file, and creates its own devices on first use.
  *
  *   preload.c, stat.c   interposed libc functions     sig.c    sigaction, signal
+ *   sock.c              netlink sockets
  *   vfs.c               which paths are emulated      verbs.c  order of ibv_get_device_list
  *   proc.c              this header
  */

@@ -44,6 +44,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "softhca/cable/cable.h"
+#include "softhca/kernel/kernel.h"
 #include "softhca/nic/host/host.h"
 #include "softhca/nic/port/trail.h"
 #include "softhca/nic/run/pace.h"
@@ -59,8 +60,9 @@
 #define SPIN_NS        1000000ull /* after the last work */
 #define NAP_DEEP_NS    2000000ull /* 500 wake-ups a second cost 1 % of a core */
 #define DEEP_AFTER_NS  50000000ull
-#define YIELD_EVERY    8192u    /* turns; a yield costs microseconds even with nobody to yield to */
-#define LOST_NS        10000ull /* an idle turn takes less, unless the thread lost its core */
+#define YIELD_EVERY    8192u /* turns; a yield costs microseconds even with nobody to yield to */
+#define SERVE_NS       5000000ull /* a question of another process may wait as long */
+#define LOST_NS        10000ull   /* an idle turn takes less, unless the thread lost its core */
 
 static struct {
 	pthread_mutex_t lock; /* the list, and the thread's start and end */
@@ -151,7 +153,7 @@ static void run_loop(void)
 {
 	const bool spin = run_may_spin();
 	struct nic_pace pace = {0};
-	uint64_t now_ns = nic_now_ns(), busy_ns = now_ns, turn_ns = now_ns;
+	uint64_t now_ns = nic_now_ns(), busy_ns = now_ns, turn_ns = now_ns, served_ns = now_ns;
 	uint32_t idle_turns = 0;
 	bool napped = false;
 
@@ -169,6 +171,10 @@ static void run_loop(void)
 						 : TRAIL_GAP_round);
 		work = run_rounds(&now_ns);
 		pthread_mutex_unlock(&run.lock);
+		if (spw_unlikely(now_ns - served_ns > SERVE_NS)) {
+			served_ns = now_ns;
+			hca_res_serve();
+		}
 		if (idle_turns && spw_unlikely(now_ns - turn_ns > LOST_NS))
 			run_core_lost(&pace, now_ns, now_ns - turn_ns);
 		if (work && spw_unlikely(now_ns - turn_ns > run.stat.late_ns))
