@@ -535,6 +535,7 @@ static void test_objects_of_another_process(void **state)
 	assert_int_equal(w.pid, pid);
 	assert_int_equal(w.state, IBV_QPS_RESET);
 	assert_int_equal(kill(pid, SIGSTOP), 0); /* and nobody waits for it for ever */
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
 	before = kit_now_us();
 	look_for_qp(&w);
 	assert_int_equal(w.found, 0);
