@@ -237,7 +237,7 @@ static bool have_echoes(struct kit_end *const *end, uint32_t cnt, const void *ar
 
 void kit_pump(struct kit_end *const *end, uint32_t cnt, uint64_t n)
 {
-	uint64_t want[16];
+	uint64_t want[16] = {0};
 
 	for (uint32_t i = 0; i < cnt; i++)
 		want[i] = end[i]->echoed + n;
@@ -248,7 +248,7 @@ void kit_pump(struct kit_end *const *end, uint32_t cnt, uint64_t n)
 
 void kit_settle(struct kit_end *const *end, uint32_t cnt)
 {
-	uint64_t want[16];
+	uint64_t want[16] = {0};
 
 	for (uint32_t i = 0; i < cnt; i++)
 		want[i] = end[i]->sent;
