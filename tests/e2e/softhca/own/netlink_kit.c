@@ -4,11 +4,13 @@
 #include "netlink_kit.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -192,7 +194,7 @@ const uint8_t *rnl_message(const struct rnl_reply *r, uint32_t n, size_t *bytes_
 void rnl_entries(const struct rnl_reply *r, uint16_t table, uint16_t entry,
 		 void (*fn)(const uint8_t *at, size_t bytes, void *arg), void *arg)
 {
-	size_t bytes, table_bytes, n;
+	size_t bytes, table_bytes = 0, n;
 	const uint8_t *msg, *at, *e;
 
 	for (uint32_t m = 0; (msg = rnl_message(r, m, &bytes)); m++) {
@@ -201,4 +203,32 @@ void rnl_entries(const struct rnl_reply *r, uint16_t table, uint16_t entry,
 		for (uint32_t i = 0; (e = rnl_find(at, table_bytes, entry, i, &n)); i++)
 			fn(e, n, arg);
 	}
+}
+
+const uint8_t *rnl_device(const struct rnl_reply *r, const char *name, size_t *bytes_out)
+{
+	const uint8_t *msg, *text;
+	size_t n;
+
+	for (uint32_t i = 0; (msg = rnl_message(r, i, bytes_out)); i++) {
+		text = rnl_find(msg, *bytes_out, RDMA_NLDEV_ATTR_DEV_NAME, 0, &n);
+		assert_non_null(text);
+		if (strcmp((const char *)text, name) == 0)
+			return msg;
+	}
+	return NULL;
+}
+
+bool rnl_administrate(bool on)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	assert_int_equal(syscall(SYS_capget, &head, data), 0);
+	if (!(data[0].permitted & 1u << CAP_NET_ADMIN))
+		return false;
+	data[0].effective &= ~(1u << CAP_NET_ADMIN);
+	data[0].effective |= on ? 1u << CAP_NET_ADMIN : 0;
+	assert_int_equal(syscall(SYS_capset, &head, data), 0);
+	return true;
 }

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define ASK(...) (&(struct rnl_ask){__VA_ARGS__})
+
 struct rnl_ask {
 	uint16_t command, flags; /* flags beside NLM_F_REQUEST */
 	uint32_t dev1, port;     /* dev1: the index + 1; 0: the question has none */
@@ -51,5 +53,10 @@ void rnl_entries(const struct rnl_reply *reply, uint16_t table, uint16_t entry,
 		 void (*fn)(const uint8_t *at, size_t bytes, void *arg), void *arg);
 /* The attributes of the n-th message. NULL: there are not as many. */
 const uint8_t *rnl_message(const struct rnl_reply *reply, uint32_t n, size_t *bytes_out);
+/* The attributes of the message of the device of that name, in a list of devices. */
+const uint8_t *rnl_device(const struct rnl_reply *reply, const char *name, size_t *bytes_out);
+/* The effective set of this thread, less or with CAP_NET_ADMIN. Returns: false: it has not got it.
+ */
+bool rnl_administrate(bool on);
 
 #endif

@@ -8,14 +8,12 @@
 #include <endian.h>
 #include <errno.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,22 +26,6 @@ static struct kit kit;
 static struct kit_end a, b;
 static uint32_t dev1; /* index of kit's device, + 1 */
 static int sock;
-
-#define ASK(...) (&(struct rnl_ask){__VA_ARGS__})
-
-static const uint8_t *listed(const struct rnl_reply *r, const char *name, size_t *bytes_out)
-{
-	const uint8_t *msg, *text;
-	size_t n;
-
-	for (uint32_t i = 0; (msg = rnl_message(r, i, bytes_out)); i++) {
-		text = rnl_find(msg, *bytes_out, RDMA_NLDEV_ATTR_DEV_NAME, 0, &n);
-		assert_non_null(text);
-		if (strcmp((const char *)text, name) == 0)
-			return msg;
-	}
-	return NULL;
-}
 
 static int open_all(void **state)
 {
@@ -58,7 +40,7 @@ static int open_all(void **state)
 	sock = rnl_open();
 	rnl_question(sock, ASK(.command = RDMA_NLDEV_CMD_GET, .flags = NLM_F_DUMP), &r);
 	assert_int_equal(r.error, 0);
-	msg = listed(&r, ibv_get_device_name(kit.ctx->device), &bytes);
+	msg = rnl_device(&r, ibv_get_device_name(kit.ctx->device), &bytes);
 	assert_non_null(msg);
 	dev1 = (uint32_t)rnl_number(msg, bytes, RDMA_NLDEV_ATTR_DEV_INDEX) + 1;
 	free(r.bytes);
@@ -89,12 +71,12 @@ static void test_devices_are_those_of_verbs(void **state)
 	rnl_question(sock, ASK(.command = RDMA_NLDEV_CMD_GET, .flags = NLM_F_DUMP), &r);
 	assert_true(r.done);
 	for (uint32_t i = 0; list[i]; i++) {
-		msg = listed(&r, ibv_get_device_name(list[i]), &bytes);
+		msg = rnl_device(&r, ibv_get_device_name(list[i]), &bytes);
 		assert_non_null(msg);
 		assert_int_equal(rnl_number(msg, bytes, RDMA_NLDEV_ATTR_NODE_GUID),
 				 be64toh(ibv_get_device_guid(list[i])));
 	}
-	msg = listed(&r, ibv_get_device_name(kit.ctx->device), &bytes);
+	msg = rnl_device(&r, ibv_get_device_name(kit.ctx->device), &bytes);
 	assert_int_equal(ibv_query_device_ex(kit.ctx, NULL, &attr), 0);
 	assert_int_equal(rnl_number(msg, bytes, RDMA_NLDEV_ATTR_CAP_FLAGS),
 			 attr.device_cap_flags_ex);
@@ -118,7 +100,7 @@ static void test_one_device_and_its_port(void **state)
 
 	(void)state;
 	rnl_question(sock, ASK(.command = RDMA_NLDEV_CMD_GET, .dev1 = dev1), &r);
-	assert_non_null(listed(&r, ibv_get_device_name(kit.ctx->device), &bytes));
+	assert_non_null(rnl_device(&r, ibv_get_device_name(kit.ctx->device), &bytes));
 	free(r.bytes);
 	assert_int_equal(ibv_query_port(kit.ctx, 1, &port), 0);
 	for (uint32_t dump = 0; dump < 2; dump++) {
@@ -321,40 +303,24 @@ static struct region list_regions(void)
 	return want;
 }
 
-/* The effective set of this thread, less or with CAP_NET_ADMIN. Returns: false: it has not got it.
- */
-static bool administrate(bool on)
-{
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2];
-
-	assert_int_equal(syscall(SYS_capget, &head, data), 0);
-	if (!(data[0].permitted & 1u << CAP_NET_ADMIN))
-		return false;
-	data[0].effective &= ~(1u << CAP_NET_ADMIN);
-	data[0].effective |= on ? 1u << CAP_NET_ADMIN : 0;
-	assert_int_equal(syscall(SYS_capset, &head, data), 0);
-	return true;
-}
-
 static void test_keys_are_for_administrators(void **state)
 {
 	struct region r;
 
 	(void)state;
-	if (administrate(true)) {
+	if (rnl_administrate(true)) {
 		r = list_regions();
 		assert_int_equal(r.found, 1);
 		assert_int_equal(r.keys, 1);
 	}
-	administrate(false);
+	rnl_administrate(false);
 	r = list_regions();
 	assert_int_equal(r.found, 1);
 	assert_int_equal(r.keys, 0);
 	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_SET, .dev1 = dev1)), -EPERM);
 	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_STAT_SET, .dev1 = dev1)),
 			 -EPERM);
-	administrate(true);
+	rnl_administrate(true);
 }
 
 static void count_pd(const uint8_t *at, size_t bytes, void *arg)
@@ -400,98 +366,6 @@ static void test_long_dump(void **state)
 	assert_int_equal(r.error, -EBUSY);
 	for (uint32_t i = 0; i < MANY; i++)
 		assert_int_equal(ibv_dealloc_pd(pd[i]), 0);
-}
-
-/* ---- wrong questions ---- */
-
-static void test_wrong_questions(void **state)
-{
-	struct rnl_reply r;
-
-	(void)state;
-	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_GET)), -EINVAL);
-	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_GET, .dev1 = dev1 + 77)),
-			 -EINVAL);
-	assert_int_equal(rnl_error(sock, ASK(.command = 999, .dev1 = dev1)), -EINVAL);
-	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_UNSPEC)), -EINVAL);
-	assert_int_equal(
-		rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_SYS_GET, .flags = NLM_F_DUMP)),
-		-EINVAL);
-	assert_int_equal(
-		rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_PORT_GET, .dev1 = dev1, .port = 2)),
-		-EINVAL);
-	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_STAT_GET, .dev1 = dev1)),
-			 -EINVAL);
-	/* Newer commands refuse attributes that they do not know; older ones pass over them. */
-	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_STAT_GET, .dev1 = dev1,
-					     .port = 1, .attr = 2000)),
-			 -EINVAL);
-	assert_int_equal(
-		rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_GET, .dev1 = dev1, .attr = 2000)), 0);
-	/* A dump's error is in its end. */
-	rnl_question(sock, ASK(.command = RDMA_NLDEV_CMD_RES_QP_GET, .flags = NLM_F_DUMP), &r);
-	assert_true(r.done);
-	assert_int_equal(r.error, -EINVAL);
-	free(r.bytes);
-}
-
-/* A message, and then its acknowledgement. */
-static void test_acknowledgement(void **state)
-{
-	struct rnl_reply r;
-	size_t bytes;
-
-	(void)state;
-	rnl_question(sock, ASK(.command = RDMA_NLDEV_CMD_SYS_GET, .flags = NLM_F_ACK), &r);
-	assert_true(r.acked);
-	assert_int_equal(r.error, 0);
-	assert_non_null(rnl_message(&r, 0, &bytes));
-	free(r.bytes);
-}
-
-/* What changes something is refused, in the kernel's order of checks. */
-static void test_changes_are_refused(void **state)
-{
-	(void)state;
-	if (!administrate(true))
-		skip();
-	assert_int_equal(
-		rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_SET, .dev1 = dev1,
-				    .text_attr = RDMA_NLDEV_ATTR_DEV_NAME, .text_value = "other")),
-		-EOPNOTSUPP);
-	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_DELLINK, .dev1 = dev1)),
-			 -EINVAL);
-	assert_int_equal(
-		rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_STAT_SET, .dev1 = dev1, .port = 1)),
-		-EINVAL);
-	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_RES_QP_GET_RAW, .dev1 = dev1,
-					     .port = 1, .attr = RDMA_NLDEV_ATTR_RES_LQPN,
-					     .value = a.qp->qp_num)),
-			 -EOPNOTSUPP);
-}
-
-/* Messages that are cut, or longer than the datagram, have no answer; the socket still works. */
-static void test_cut_messages(void **state)
-{
-	const struct nlmsghdr head = {
-		.nlmsg_len = sizeof(head),
-		.nlmsg_type = (uint16_t)RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET),
-		.nlmsg_flags = NLM_F_REQUEST};
-	struct nlmsghdr wrong;
-	struct pollfd p = {.fd = sock, .events = POLLIN};
-
-	(void)state;
-	for (uint32_t len = 0; len < 64; len++) {
-		if (len == sizeof(head))
-			continue;
-		wrong = head;
-		wrong.nlmsg_len = len;
-		assert_int_equal(send(sock, &wrong, sizeof(wrong), 0), sizeof(wrong));
-	}
-	for (size_t bytes = 0; bytes < sizeof(head); bytes++)
-		assert_int_equal(send(sock, &head, bytes, 0), bytes);
-	assert_int_equal(poll(&p, 1, 0), 0);
-	assert_int_equal(rnl_error(sock, ASK(.command = RDMA_NLDEV_CMD_SYS_GET)), 0);
 }
 
 /* ---- other processes of the machine ---- */
@@ -559,10 +433,6 @@ int main(void)
 		cmocka_unit_test(test_one_queue_pair),
 		cmocka_unit_test(test_keys_are_for_administrators),
 		cmocka_unit_test(test_long_dump),
-		cmocka_unit_test(test_wrong_questions),
-		cmocka_unit_test(test_acknowledgement),
-		cmocka_unit_test(test_changes_are_refused),
-		cmocka_unit_test(test_cut_messages),
 		cmocka_unit_test(test_objects_of_another_process),
 	};
 
