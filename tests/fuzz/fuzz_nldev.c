@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define ROWS_OF_A_KIND 200u
+#define ROWS_OF_A_KIND 60u
 #define PORTID         77u
 
 static struct hca_cfg cfg;
