@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """iproute2's rdma about the emulated devices, beside a ping-pong in the same machine: what it shows is what
 ibv_devinfo, sysfs and the ping-pong itself say."""
-import json
+import os
 import re
 import shutil
+import sys
 import time
 
 import peers
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'kit'))
+import documents  # noqa: E402  (found by the line above)
 
 # One with-softhca is one machine: a server that waits with its QP, and a shell for the rest.
 SCRIPT = r'''
@@ -37,12 +41,12 @@ def must(what, seen, wanted):
 
 def devices_agree(shown):
     info = shown['devinfo']
-    device = json.loads(shown['dev'])[0]
+    device = documents.foreign(shown['dev'])[0]
     must('name', device['ifname'], 'mlx5_0')
     must('firmware', device['fw'], re.search(r'fw_ver:\s*(\S+)', info).group(1))
     for key, name in (('node_guid', 'node_guid'), ('sys_image_guid', 'sys_image_guid')):
         must(key, device[key].replace(':', ''), re.search(rf'{name}:\s*(\S+)', info).group(1).replace(':', ''))
-    link = json.loads(shown['link'])[0]
+    link = documents.foreign(shown['link'])[0]
     must('state', 'PORT_' + link['state'], re.search(r'state:\s*(\S+)', info).group(1))
     must('plain dev', bool(re.search(r'mlx5_0: node_type ca .*fw', shown['plain'])), True)
 
@@ -50,19 +54,19 @@ def devices_agree(shown):
 def queue_pairs_agree(shown, server):
     """server: QPN and PSN that the ping-pong printed, its PID."""
     qpn, pid = server
-    mine = [qp for qp in json.loads(shown['res show qp']) if qp['lqpn'] == qpn]
+    mine = [qp for qp in documents.foreign(shown['res show qp']) if qp['lqpn'] == qpn]
     must('QPs of that number', len(mine), 1)
     must('type, state, pid', (mine[0]['type'], mine[0]['state'], mine[0]['pid']), ('RC', 'INIT', pid))
     must('name of the process', mine[0]['comm'], 'ibv_rc_pingpong')
-    total = next(dev for dev in json.loads(shown['res']) if dev['ifname'] == 'mlx5_0')
+    total = next(dev for dev in documents.foreign(shown['res']) if dev['ifname'] == 'mlx5_0')
     for kind in ('qp', 'cq', 'mr', 'pd', 'ctx'):
-        must('number of ' + kind, total[kind], len(json.loads(shown['res show ' + kind])))
+        must('number of ' + kind, total[kind], len(documents.foreign(shown['res show ' + kind])))
         must('somebody has a ' + kind, total[kind] > 0, True)
 
 
 def counters_agree(shown):
     sysfs = {name: int(value) for name, value in re.findall(r'^(\w+):(\d+)$', shown['sysfs'], re.M)}
-    stat = next(link for link in json.loads(shown['stat show']) if link['ifname'] == 'mlx5_0')
+    stat = next(link for link in documents.foreign(shown['stat show']) if link['ifname'] == 'mlx5_0')
     must('counters', {name: stat.get(name) for name in sysfs}, sysfs)
 
 

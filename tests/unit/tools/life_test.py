@@ -64,6 +64,11 @@ class Shown(unittest.TestCase):
         self.assertEqual(out.getvalue(), "tool: interrupted after 0.0 s of 8: packing\n")
 
 
+def read(path):
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
 class Logged(unittest.TestCase):
     """As tools/run calls it, around ninja and meson."""
 
@@ -72,13 +77,12 @@ class Logged(unittest.TestCase):
             log = os.path.join(folder, "log")
             process = subprocess.Popen([sys.executable, os.path.join(LIB, "spwlife.py"), "compiling", log, "sh", "-c",
                                         script], stderr=subprocess.PIPE, text=True, start_new_session=True)
-            while interrupt and not (os.path.exists(log) and os.path.getsize(log)):
+            while interrupt and not (os.path.exists(log) and "begun" in read(log)):
                 time.sleep(0.02)
             if interrupt:
                 os.killpg(process.pid, signal.SIGINT)
             _, err = process.communicate(timeout=60)
-            with open(log, encoding="ascii") as file:
-                return process.returncode, err, file.read()
+            return process.returncode, err, read(log)
 
     def test_status_and_output(self):
         self.assertEqual(self.run_it("echo '[1/2] one'; exit 3"), (3, "", "[1/2] one\n"))
@@ -89,7 +93,9 @@ class Logged(unittest.TestCase):
         self.assertEqual(status, 124)
 
     def test_interrupted(self):
-        status, err, _ = self.run_it("echo '[3/8] one'; sleep 60", True)
+        # A shell may lose a signal that comes while it starts a command.
+        sleeper = 'import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); print("begun"); time.sleep(60)'
+        status, err, _ = self.run_it(f"echo '[3/8] one'; exec {sys.executable} -uc '{sleeper}'", True)
         self.assertEqual(status, 130)
         self.assertRegex(err, r"^tools/run: interrupted after \d\.\d s: compiling: 3 of 8, 0:0\d, about 0:0\d left\n$")
 
