@@ -43,14 +43,18 @@ class Testpmd:
                                stdin=subprocess.PIPE)
 
     def ready(self, deadline):
-        self.proc.wait_for('testpmd> ', deadline)
+        self.proc.wait_for(lambda: 'testpmd> ' in self.said(0), deadline)
+
+    def said(self, mark):
+        """The output behind mark, without the lines of the driver's log, which come between any two letters of it."""
+        return re.sub(r'mlx5_\w+: [^\n]*\n', '', self.proc.output()[mark:])
 
     def ask(self, line, answer, deadline):
         """Say a line; the output that came after it, once `answer` is in it."""
         mark = len(self.proc.output())
         self.proc.say(line)
-        self.proc.wait_for(lambda: re.search(answer, self.proc.output()[mark:], re.S), deadline)
-        return self.proc.output()[mark:]
+        self.proc.wait_for(lambda: re.search(answer, self.said(mark), re.S), deadline)
+        return self.said(mark)
 
     def stats(self, deadline):
         text = self.ask('show port stats 0', r'RX-nombuf:.*?Tx-bps:', deadline)
