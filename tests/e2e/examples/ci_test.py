@@ -86,6 +86,7 @@ class Container:
 
     def start(self, argv, extra_env=None):
         env = {**peers.env(), 'PATH': f'{TOOLS}:{RECIPES}:{os.environ["PATH"]}', **(extra_env or {})}
+        env.pop('TMPDIR', None)  # that of the tests is closed to other users
         into = ['sh', '-c', 'cd "$0" && exec "$@"', os.getcwd()] # nsenter leaves one in /
         return peers.Proc(self.as_root(*self.as_user, *into, *argv), f'{self.name} {argv[0]}', env)
 
@@ -233,9 +234,10 @@ def test_ucx():
 
 def test_nccl():
     """Our net plugin as NCCL drives it (tests/e2e/ncclnet/rank.c), which compares every message."""
+    program = os.path.abspath(sys.argv[2])  # the containers run elsewhere
     with contextlib.ExitStack() as kept, peers.together():
         boxes = containers(kept, 'recv', 'send', locked=True)
-        sides = [box.start([*card(other), sys.argv[2], '11', box.name, os.getcwd(), '20', '70000'])
+        sides = [box.start([*card(other), program, '11', box.name, os.getcwd(), '20', '70000'])
                  for box, other in zip(boxes, ('send', 'recv'))]
         for text in together(*sides):
             if 'done' not in text:

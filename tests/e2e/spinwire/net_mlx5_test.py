@@ -71,7 +71,7 @@ def test_no_silent_loop():
 
 def test_flow_hint():
     """Where the PMD cannot make its flow rules its start fails: the error names the key that helps."""
-    near = under("--netdev", INTERFACES[0], "--fault", "fail=create_flow:EOPNOTSUPP")
+    near = under("--as", "no-devx", "--netdev", INTERFACES[0], "--fault", "fail=create_flow:EOPNOTSUPP")
     with Run(["--port", "ethdev:5c00:01:00.0", "--executor", "inline", "--seconds", "1"], no_pci=False,
              under=near) as run:
         run.finish(status=2)
