@@ -198,7 +198,8 @@ def test_main_job():
         place.copy(spwlab.program("spinwire-gen"), "app", "spinwire-gen")
         if "SPINWIRE_DOCTOR" in os.environ:
             place.copy(os.environ["SPINWIRE_DOCTOR"], "app", "spinwire-doctor")
-        env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "XDG_RUNTIME_DIR": place.own, "TMPDIR": place.own}
+        env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "XDG_RUNTIME_DIR": place.own, "TMPDIR": place.own,
+               "SPINWIRE": spwtest.SPINWIRE}  # built: this is no tree to build in
         done = subprocess.run([*as_user(), "python3", os.path.join(place.tools, "main_job"), "--full", "--seconds", "1",
                                "--rate", "5000", "--out", os.path.join(place.own, "out")],
                               env=env, cwd=place.own, capture_output=True, text=True, timeout=120, check=False)
