@@ -118,7 +118,7 @@ def test_outputs():
         check(spwlab.read(os.path.join(folder, "victim")) == "mine"
               and spwlab.read(paths["csv"]).startswith("op,latency,"), "a link was followed")
         done = perf(*quick, "--csv", "-", cwd=folder)
-        equal(len({len(row) for row in csv.reader(done.stdout.splitlines())}), 1, f"columns of all lines\n{done.stdout}")
+        equal(len({len(row) for row in csv.reader(done.stdout.splitlines())}), 1, f"widths of lines\n{done.stdout}")
         for option in ("--csv", "--html", "--json"):
             check("No such file" in perf("127.0.0.1:1", option, "/nonexistent/out", status=2).stderr, option)
         check("does not go to stdout" in perf("127.0.0.1:1", "--html", "-", status=2).stderr, "--html -")
