@@ -156,22 +156,14 @@ static int read_qp_message(const struct nlmsghdr *head, const uint8_t *body, siz
 /* A datagram that is cut is an error: what is missing of it could be the queue pair in error. */
 static int read_qp_messages(const uint8_t *at, size_t bytes, struct answer *a)
 {
-	const size_t skip = NLMSG_HDRLEN;
+	const uint8_t *msg;
 	struct nlmsghdr head;
 	int rc = 1;
 
-	while (rc > 0 && bytes >= skip) {
-		size_t whole;
-
-		memcpy(&head, at, sizeof(head));
-		if (head.nlmsg_len < skip || head.nlmsg_len > bytes)
-			return -EPROTO;
-		rc = read_qp_message(&head, at + skip, head.nlmsg_len - skip, a);
-		whole = SPW_MIN((size_t)NLMSG_ALIGN(head.nlmsg_len), bytes);
-		at += whole;
-		bytes -= whole;
-	}
-	return rc;
+	while (rc > 0 && spw_netlink_message(&at, &bytes, &head, &msg))
+		rc = read_qp_message(&head, msg + NLMSG_HDRLEN,
+				     head.nlmsg_len - (size_t)NLMSG_HDRLEN, a);
+	return rc > 0 && bytes >= NLMSG_HDRLEN ? -EPROTO : rc;
 }
 
 int hang_qp_messages(struct hang_read *r, const char *device, const void *messages, size_t bytes)

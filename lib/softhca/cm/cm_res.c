@@ -26,7 +26,7 @@ static void cm_res_row(struct nl_row *r, const struct cm_id *id)
 {
 	r->dev = id->dev->idx;
 	r->kind = NL_CM_ID;
-	r->id = id->dev->cable_port << 24 | (id->handle & 0xffffff);
+	r->id = nl_row_id(id->dev, id->handle);
 	r->port = RES_PORT;
 	r->qpn = id->qpn;
 	r->type = id->qp_type;

@@ -19,7 +19,6 @@
 #include "softhca/kernel/tree.h"
 
 #define NODE_TYPE_CA  1u /* RDMA_NODE_IB_CA */
-#define PORT          1u /* each device has one */
 #define STATE_DOWN    1u /* IB_PORT_DOWN, IB_PORT_ACTIVE */
 #define STATE_ACTIVE  4u
 #define PHYS_DISABLED 3u
@@ -29,15 +28,6 @@
 
 /* ---- devices ---- */
 
-static uint64_t guid_number(const uint8_t guid[8])
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = 0; i < 8; i++)
-		n = n << 8 | guid[i];
-	return n;
-}
-
 static void nl_fill_dev(struct nl_call *c, const struct hca_dev *dev, uint16_t flags)
 {
 	const uint64_t fw = hca_fw_ver(dev);
@@ -46,15 +36,15 @@ static void nl_fill_dev(struct nl_call *c, const struct hca_dev *dev, uint16_t f
 
 	nl_answer(c, RDMA_NLDEV_CMD_GET, flags);
 	nl_put_device(c, dev);
-	nl_u32(&c->out, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
+	nl_u32(&c->out, RDMA_NLDEV_ATTR_PORT_INDEX, NL_THE_PORT);
 	nl_u64(&c->out, RDMA_NLDEV_ATTR_CAP_FLAGS, hca_device_caps(dev));
 	snprintf(text, sizeof(text), "%u.%u.%04u", (unsigned int)(fw >> 32),
 		 (unsigned int)(fw >> 16 & 0xffff), (unsigned int)(fw & 0xffff));
 	nl_str(&c->out, RDMA_NLDEV_ATTR_FW_VERSION, text);
 	hca_node_guid(dev, guid);
-	nl_u64(&c->out, RDMA_NLDEV_ATTR_NODE_GUID, guid_number(guid));
+	nl_u64(&c->out, RDMA_NLDEV_ATTR_NODE_GUID, spw_be64_load(guid));
 	hca_system_guid(dev, guid);
-	nl_u64(&c->out, RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, guid_number(guid));
+	nl_u64(&c->out, RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, spw_be64_load(guid));
 	nl_u8(&c->out, RDMA_NLDEV_ATTR_DEV_NODE_TYPE, NODE_TYPE_CA);
 	nl_u8(&c->out, RDMA_NLDEV_ATTR_DEV_DIM, 1);
 	nl_str(&c->out, RDMA_NLDEV_ATTR_DEV_PROTOCOL, "roce");
@@ -62,23 +52,12 @@ static void nl_fill_dev(struct nl_call *c, const struct hca_dev *dev, uint16_t f
 
 int nl_get(struct nl_call *c)
 {
-	const struct hca_dev *dev = nl_device(c);
-
-	if (!dev)
-		return -EINVAL;
-	nl_fill_dev(c, dev, 0);
-	return 0;
+	return nl_one(c, nl_device(c), nl_fill_dev);
 }
 
-/* All devices, whatever the question names. */
 int nl_get_dump(struct nl_call *c)
 {
-	int rc = 0;
-
-	for (uint32_t i = 0; i < c->file->dev_cnt && !rc; i++)
-		if (!hca_is_gone(&c->file->devs[i]))
-			rc = nl_dump_one(c, &c->file->devs[i], nl_fill_dev);
-	return rc;
+	return nl_dump_all(c, nl_fill_dev);
 }
 
 /* Names, namespaces and moderation are options of the library, and fixed. */
@@ -99,7 +78,7 @@ static void nl_fill_port(struct nl_call *c, const struct hca_dev *dev, uint16_t 
 	/* The kernel names GET in the answer for one port, PORT_GET in a dump. */
 	nl_answer(c, flags ? RDMA_NLDEV_CMD_PORT_GET : RDMA_NLDEV_CMD_GET, flags);
 	nl_put_device(c, dev);
-	nl_u32(&c->out, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
+	nl_u32(&c->out, RDMA_NLDEV_ATTR_PORT_INDEX, NL_THE_PORT);
 	nl_u8(&c->out, RDMA_NLDEV_ATTR_PORT_STATE, dev->link_up ? STATE_ACTIVE : STATE_DOWN);
 	nl_u8(&c->out, RDMA_NLDEV_ATTR_PORT_PHYS_STATE,
 	      dev->link_up ? PHYS_LINK_UP : PHYS_DISABLED);
@@ -112,24 +91,17 @@ static void nl_fill_port(struct nl_call *c, const struct hca_dev *dev, uint16_t 
 /* Returns: the device, if the question has a port of it too. */
 static struct hca_dev *nl_device_port(const struct nl_call *c)
 {
-	return nl_has(&c->req, NL_PORT) && c->req.arg[NL_PORT] == PORT ? nl_device(c) : NULL;
+	return nl_has(&c->req, NL_PORT) && c->req.arg[NL_PORT] == NL_THE_PORT ? nl_device(c) : NULL;
 }
 
 int nl_port_get(struct nl_call *c)
 {
-	const struct hca_dev *dev = nl_device_port(c);
-
-	if (!dev)
-		return -EINVAL;
-	nl_fill_port(c, dev, 0);
-	return 0;
+	return nl_one(c, nl_device_port(c), nl_fill_port);
 }
 
 int nl_port_get_dump(struct nl_call *c)
 {
-	const struct hca_dev *dev = nl_device(c);
-
-	return dev ? nl_dump_one(c, dev, nl_fill_port) : -EINVAL;
+	return nl_dump_one(c, nl_device(c), nl_fill_port);
 }
 
 /* ---- device files, the subsystem ---- */
@@ -202,7 +174,7 @@ static int nl_stat_default(struct nl_call *c, uint16_t op, bool values)
 		return -EINVAL;
 	nl_answer(c, op, 0);
 	nl_put_device(c, dev);
-	nl_u32(&c->out, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
+	nl_u32(&c->out, RDMA_NLDEV_ATTR_PORT_INDEX, NL_THE_PORT);
 	nl_fill_counters(c, dev, values);
 	return 0;
 }
@@ -226,7 +198,7 @@ int nl_stat_get(struct nl_call *c)
 		return -EINVAL;
 	nl_answer(c, RDMA_NLDEV_CMD_STAT_GET, 0);
 	nl_put_device(c, dev);
-	nl_u32(&c->out, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
+	nl_u32(&c->out, RDMA_NLDEV_ATTR_PORT_INDEX, NL_THE_PORT);
 	nl_u32(&c->out, RDMA_NLDEV_ATTR_STAT_MODE, RDMA_COUNTER_MODE_NONE);
 	return 0;
 }
@@ -247,10 +219,8 @@ int nl_stat_set(struct nl_call *c)
 {
 	const struct nl_req *r = &c->req;
 
-	if (!nl_device_port(c) || (!nl_has(r, NL_STAT_MODE) && !r->counters))
-		return -EINVAL;
-	if (!nl_has(r, NL_STAT_MODE))
-		return -EINVAL; /* no counter is optional */
+	if (!nl_device_port(c) || !nl_has(r, NL_STAT_MODE))
+		return -EINVAL; /* without a mode: optional counters, of which there are none */
 	if (!nl_has(r, NL_STAT_RES) || r->arg[NL_STAT_RES] != RDMA_NLDEV_ATTR_RES_QP)
 		return -EINVAL;
 	if (r->arg[NL_STAT_MODE] != RDMA_COUNTER_MODE_AUTO && !nl_has(r, NL_LQPN))

@@ -30,8 +30,14 @@ struct nl_call {
 	struct nl_file *file;
 	struct nl_req req;
 	struct nl_out out;
-	uint16_t op; /* RDMA_NLDEV_CMD_* */
+	struct nl_rows rows; /* of a RES command: gathered once, since other processes are asked */
+	uint16_t op;         /* RDMA_NLDEV_CMD_* */
 };
+
+#define NL_THE_PORT 1u /* each device has one */
+
+/* One whole message about a device, begun by nl_answer. */
+typedef void nl_fill_fn(struct nl_call *c, const struct hca_dev *dev, uint16_t flags);
 
 /* Purpose: answers the messages of one datagram from the port `portid`, any bytes; what its buffer
  * does not take is in f->queue. */
@@ -43,10 +49,13 @@ struct hca_dev *nl_device(const struct nl_call *c);
 void nl_put_device(struct nl_call *c, const struct hca_dev *dev);
 /* Purpose: begins an answer of command `op`. */
 void nl_answer(struct nl_call *c, uint16_t op, uint16_t flags);
-/* Purpose: the end of a dump's message: a full datagram is flushed and fill is called again.
- * fill: one whole message, begun by nl_answer. Errors: -EMSGSIZE: no datagram can hold it. */
-int nl_dump_one(struct nl_call *c, const struct hca_dev *dev,
-		void (*fill)(struct nl_call *c, const struct hca_dev *dev, uint16_t flags));
+/* Purpose: the answer of a question about one device. Errors: -EINVAL: dev is NULL. */
+int nl_one(struct nl_call *c, const struct hca_dev *dev, nl_fill_fn *fill);
+/* Purpose: a dump's message about a device: a full datagram is flushed and fill is called again.
+ * Errors: -EINVAL: dev is NULL; -EMSGSIZE: no datagram can hold it. */
+int nl_dump_one(struct nl_call *c, const struct hca_dev *dev, nl_fill_fn *fill);
+/* Purpose: one for each device, whatever the question names. */
+int nl_dump_all(struct nl_call *c, nl_fill_fn *fill);
 
 /* Commands. do: the answer is c->out's message. dump: all of its messages. Returns: 0 or -errno. */
 int nl_get(struct nl_call *c);

@@ -284,33 +284,29 @@ static void machine_add(int mem_fd, uint32_t pid, uint32_t dev_cnt, struct nl_ro
 	}
 }
 
-static int machine_wait_ms(uint64_t until_ms)
+static int64_t machine_now_ms(void)
 {
 	struct timespec ts;
-	uint64_t now;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	now = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-	return until_ms > now ? (int)(until_ms - now) : 0;
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 void nl_machine_rows(const struct hca_dev *devs, uint32_t cnt, struct nl_rows *rows)
 {
 	struct asked asked[ASKED_MAX];
-	struct timespec ts;
-	uint64_t until_ms;
+	int64_t until_ms;
 	uint32_t n;
 
 	if (!devs->cfg->machine)
 		return;
 	n = machine_ask_all(devs->cfg->machine, asked);
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	until_ms = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000 + NL_WAIT_MS;
+	until_ms = machine_now_ms() + NL_WAIT_MS;
 	for (uint32_t i = 0; i < n; i++) {
 		struct pollfd p = {.fd = asked[i].fd, .events = POLLIN};
 		uint32_t pid;
 
-		if (poll(&p, 1, machine_wait_ms(until_ms)) > 0 &&
+		if (poll(&p, 1, (int)SPW_MAX(until_ms - machine_now_ms(), 0)) > 0 &&
 		    machine_answered(asked[i].fd, &pid))
 			machine_add(asked[i].mem_fd, pid, cnt, rows);
 		real_close(asked[i].fd);

@@ -22,10 +22,8 @@ void nl_queue_put(struct nl_queue *q, const void *data, uint32_t bytes)
 		const size_t room = SPW_MAX(need, q->room * 2);
 		uint8_t *buf = realloc(q->buf, room);
 
-		if (!buf) {
-			q->lost = true;
+		if (!buf)
 			return;
-		}
 		q->buf = buf;
 		q->room = room;
 	}
@@ -210,7 +208,6 @@ int nl_parse(const uint8_t *at, size_t bytes, bool strict, struct nl_req *req_ou
 		req_out->renames |= attr.type == RDMA_NLDEV_ATTR_DEV_NAME;
 		req_out->moves |= attr.type == RDMA_NLDEV_NET_NS_FD;
 		req_out->dims |= attr.type == RDMA_NLDEV_ATTR_DEV_DIM;
-		req_out->counters |= attr.type == RDMA_NLDEV_ATTR_STAT_HWCOUNTERS;
 		if (attr.type == RDMA_NLDEV_ATTR_CHARDEV_TYPE)
 			rc = nl_parse_chardev(&attr, req_out);
 		else

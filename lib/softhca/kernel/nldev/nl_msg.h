@@ -25,10 +25,9 @@
 struct nl_queue {
 	uint8_t *buf;          /* from malloc */
 	size_t used, room, at; /* at: the first that has not left */
-	bool lost;             /* no memory for one of them */
 };
 
-/* Purpose: appends a datagram. Errors: sets `lost`. */
+/* Purpose: appends a datagram; without memory it is lost. */
 void nl_queue_put(struct nl_queue *q, const void *data, uint32_t bytes);
 void nl_queue_clear(struct nl_queue *q);
 /* Returns: the first datagram; NULL: there is none. nl_queue_took: it has left. */
@@ -78,10 +77,10 @@ enum nl_arg {
 
 struct nl_req {
 	struct nlmsghdr head;
-	uint32_t have;                       /* bits 1 << enum nl_arg */
-	uint32_t arg[NL_ARGS];               /* meaningful if `have` has the bit */
-	bool renames, moves, dims, counters; /* DEV_NAME, NET_NS_FD, DEV_DIM, STAT_HWCOUNTERS */
-	char chardev[32];                    /* CHARDEV_TYPE; "": none */
+	uint32_t have;             /* bits 1 << enum nl_arg */
+	uint32_t arg[NL_ARGS];     /* meaningful if `have` has the bit */
+	bool renames, moves, dims; /* DEV_NAME, NET_NS_FD, DEV_DIM */
+	char chardev[32];          /* CHARDEV_TYPE; "": none */
 };
 
 /* Purpose: the attributes of a message. strict: as nlmsg_parse, which newer commands use, else as

@@ -50,19 +50,11 @@ static void nl_real_message(struct nl_file *f, uint8_t *at, struct nlmsghdr head
 static void nl_real_datagram(struct nl_file *f, uint8_t *at, size_t bytes, uint32_t portid,
 			     bool listing)
 {
+	const uint8_t *next = at, *msg;
 	struct nlmsghdr head;
 
-	while (bytes >= NLMSG_HDRLEN) {
-		size_t whole;
-
-		memcpy(&head, at, sizeof(head));
-		if (head.nlmsg_len < NLMSG_HDRLEN || head.nlmsg_len > bytes)
-			return;
-		nl_real_message(f, at, head, portid, listing);
-		whole = SPW_MIN((size_t)NLMSG_ALIGN(head.nlmsg_len), bytes);
-		at += whole;
-		bytes -= whole;
-	}
+	while (spw_netlink_message(&next, &bytes, &head, &msg))
+		nl_real_message(f, at + (msg - at), head, portid, listing);
 }
 
 void nl_real_relay(struct nl_file *f, const void *msg, size_t bytes, uint32_t portid, bool listing)

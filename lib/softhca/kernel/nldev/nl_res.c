@@ -15,8 +15,6 @@
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/nldev/nl_impl.h"
 
-#define PORT 1u
-
 /* ---- entries ---- */
 
 /* Keys are shown to administrators only. */
@@ -208,7 +206,7 @@ static bool row_is_wanted(const struct nl_row *r, const struct hca_dev *dev, enu
 static bool nl_port_of(const struct nl_call *c, uint32_t *port_out)
 {
 	*port_out = nl_has(&c->req, NL_PORT) ? c->req.arg[NL_PORT] : 0;
-	return !nl_has(&c->req, NL_PORT) || *port_out == PORT;
+	return !nl_has(&c->req, NL_PORT) || *port_out == NL_THE_PORT;
 }
 
 /* ---- commands ---- */
@@ -218,30 +216,25 @@ int nl_res_one(struct nl_call *c)
 	const enum nl_kind kind = nl_kind_of(c->op);
 	const struct kind *k = &kinds[kind];
 	const struct hca_dev *dev = nl_device(c);
-	struct nl_rows rows = {0};
-	struct entry e = {&c->out, &rows, hca_capable(CAP_NET_ADMIN)};
+	struct entry e = {&c->out, &c->rows, hca_capable(CAP_NET_ADMIN)};
 	uint32_t port;
-	int rc = -ENOENT;
 
 	if (!dev || !nl_has(&c->req, k->number) || !nl_port_of(c, &port) || !port == k->of_port)
 		return -EINVAL;
-	nl_rows_all(c->file->devs, c->file->dev_cnt, &rows);
-	for (uint32_t i = 0; i < rows.cnt && rc; i++) {
-		const struct nl_row *r = &rows.row[i];
+	nl_rows_all(c->file->devs, c->file->dev_cnt, &c->rows);
+	for (uint32_t i = 0; i < c->rows.cnt; i++) {
+		const struct nl_row *r = &c->rows.row[i];
 
 		if (!row_is_wanted(r, dev, kind, 0) || r->id != c->req.arg[k->number])
 			continue;
-		if (!row_is_wanted(r, dev, kind, port)) {
-			rc = -EAGAIN;
-			break;
-		}
+		if (!row_is_wanted(r, dev, kind, port))
+			return -EAGAIN;
 		nl_answer(c, c->op, 0);
 		nl_put_device(c, dev);
 		k->fill(&e, r);
-		rc = 0;
+		return 0;
 	}
-	nl_rows_free(&rows);
-	return rc;
+	return -ENOENT;
 }
 
 static uint32_t nl_table_begin(struct nl_call *c, const struct hca_dev *dev, const struct kind *k)
@@ -277,17 +270,16 @@ static bool nl_entry(struct nl_call *c, const struct kind *k, struct entry *e,
 }
 
 /* An entry that no datagram can hold ends the dump: an SRQ with some hundred ranges of QPs. */
-static int nl_res_table(struct nl_call *c, const struct hca_dev *dev, const struct nl_rows *rows,
-			uint32_t port)
+static int nl_res_table(struct nl_call *c, const struct hca_dev *dev, uint32_t port)
 {
 	const enum nl_kind kind = nl_kind_of(c->op);
 	const struct kind *k = &kinds[kind];
-	struct entry e = {&c->out, rows, hca_capable(CAP_NET_ADMIN)};
+	struct entry e = {&c->out, &c->rows, hca_capable(CAP_NET_ADMIN)};
 	uint32_t table = 0;
 	bool open = false;
 
-	for (uint32_t i = 0; i < rows->cnt; i++) {
-		const struct nl_row *r = &rows->row[i];
+	for (uint32_t i = 0; i < c->rows.cnt; i++) {
+		const struct nl_row *r = &c->rows.row[i];
 
 		if (!row_is_wanted(r, dev, kind, port))
 			continue;
@@ -308,59 +300,47 @@ static int nl_res_table(struct nl_call *c, const struct hca_dev *dev, const stru
 int nl_res_dump(struct nl_call *c)
 {
 	const struct hca_dev *dev = nl_device(c);
-	struct nl_rows rows = {0};
 	uint32_t port;
-	int rc;
 
 	if (!dev || !nl_port_of(c, &port))
 		return -EINVAL;
-	nl_rows_all(c->file->devs, c->file->dev_cnt, &rows);
-	rc = nl_res_table(c, dev, &rows, port);
-	nl_rows_free(&rows);
-	return rc;
+	nl_rows_all(c->file->devs, c->file->dev_cnt, &c->rows);
+	return nl_res_table(c, dev, port);
 }
 
 /* ---- the summary ---- */
 
 static void nl_fill_summary(struct nl_call *c, const struct hca_dev *dev, uint16_t flags)
 {
-	struct nl_rows rows = {0};
 	uint32_t table, entry;
 
-	nl_rows_all(c->file->devs, c->file->dev_cnt, &rows);
 	nl_answer(c, RDMA_NLDEV_CMD_RES_GET, flags);
 	nl_put_device(c, dev);
 	table = nl_nest(&c->out, RDMA_NLDEV_ATTR_RES_SUMMARY);
 	for (uint32_t i = 0; i < NL_KINDS; i++) {
 		uint64_t cnt = 0;
 
-		for (uint32_t k = 0; k < rows.cnt; k++)
-			cnt += row_is_wanted(&rows.row[k], dev, i, 0);
+		for (uint32_t k = 0; k < c->rows.cnt; k++)
+			cnt += row_is_wanted(&c->rows.row[k], dev, i, 0);
 		entry = nl_nest(&c->out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY);
 		nl_str(&c->out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, kinds[i].name);
 		nl_u64(&c->out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, cnt);
 		nl_nest_end(&c->out, entry);
 	}
 	nl_nest_end(&c->out, table);
-	nl_rows_free(&rows);
 }
 
 int nl_res_get(struct nl_call *c)
 {
 	const struct hca_dev *dev = nl_device(c);
 
-	if (!dev)
-		return -EINVAL;
-	nl_fill_summary(c, dev, 0);
-	return 0;
+	if (dev)
+		nl_rows_all(c->file->devs, c->file->dev_cnt, &c->rows);
+	return nl_one(c, dev, nl_fill_summary);
 }
 
 int nl_res_get_dump(struct nl_call *c)
 {
-	int rc = 0;
-
-	for (uint32_t i = 0; i < c->file->dev_cnt && !rc; i++)
-		if (!hca_is_gone(&c->file->devs[i]))
-			rc = nl_dump_one(c, &c->file->devs[i], nl_fill_summary);
-	return rc;
+	nl_rows_all(c->file->devs, c->file->dev_cnt, &c->rows);
+	return nl_dump_all(c, nl_fill_summary);
 }

@@ -25,10 +25,8 @@ struct nl_row *nl_row_add(struct nl_rows *rows)
 		const uint32_t room = SPW_MAX(rows->room * 2, ROWS_FIRST);
 		struct nl_row *row = realloc(rows->row, room * sizeof(*row));
 
-		if (!row) {
-			rows->lost = true;
+		if (!row)
 			return NULL;
-		}
 		rows->row = row;
 		rows->room = room;
 	}
@@ -36,7 +34,7 @@ struct nl_row *nl_row_add(struct nl_rows *rows)
 	return &rows->row[rows->cnt++];
 }
 
-static uint32_t row_id(const struct hca_dev *dev, uint32_t res_id)
+uint32_t nl_row_id(const struct hca_dev *dev, uint32_t res_id)
 {
 	return dev->cable_port << 24 | (res_id & 0xffffff);
 }
@@ -49,8 +47,8 @@ static void row_qp(struct nl_row *r, const struct hca_qp *qp)
 	r->state = qp->state;
 	r->mig_state = qp->attr.path_mig_state;
 	r->port = qp->attr.port;
-	r->pdn = row_id(qp->o.ctx->dev, qp->pd->o.res_id);
-	r->srqn = qp->srq ? row_id(qp->o.ctx->dev, qp->srq->o.res_id) : 0;
+	r->pdn = nl_row_id(qp->o.ctx->dev, qp->pd->o.res_id);
+	r->srqn = qp->srq ? nl_row_id(qp->o.ctx->dev, qp->srq->o.res_id) : 0;
 	r->rqpn = qp->attr.dest_qpn;
 	r->rq_psn = qp->attr.rq_psn;
 	r->sq_psn = qp->attr.sq_psn;
@@ -71,10 +69,10 @@ static void row_object(struct nl_row *r, const struct hca_obj *o)
 		r->kind = NL_MR;
 		r->key = mr->key;
 		r->bytes = mr->length_bytes;
-		r->pdn = row_id(o->ctx->dev, mr->pd->o.res_id);
+		r->pdn = nl_row_id(o->ctx->dev, mr->pd->o.res_id);
 	} else if (o->type == HCA_SRQ) {
 		r->kind = NL_SRQ;
-		r->pdn = row_id(o->ctx->dev, ((const struct hca_srq *)o)->pd->o.res_id);
+		r->pdn = nl_row_id(o->ctx->dev, ((const struct hca_srq *)o)->pd->o.res_id);
 	} else {
 		row_qp(r, (const struct hca_qp *)o);
 	}
@@ -93,7 +91,7 @@ static void rows_context(const struct hca_ctx *ctx, struct nl_rows *rows)
 {
 	const struct hca_dev *dev = ctx->dev;
 	struct nl_row *r = ctx->ready ? nl_row_add(rows) : NULL;
-	const uint32_t ctxn = row_id(dev, ctx->res_id);
+	const uint32_t ctxn = nl_row_id(dev, ctx->res_id);
 
 	if (r) {
 		r->dev = dev->idx;
@@ -107,7 +105,7 @@ static void rows_context(const struct hca_ctx *ctx, struct nl_rows *rows)
 		if (!r)
 			continue;
 		r->dev = dev->idx;
-		r->id = row_id(dev, o->res_id);
+		r->id = nl_row_id(dev, o->res_id);
 		r->ctxn = ctxn;
 		row_object(r, o);
 	}

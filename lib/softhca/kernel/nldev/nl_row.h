@@ -32,9 +32,11 @@ struct nl_row {
 struct nl_rows {
 	struct nl_row *row; /* from malloc */
 	uint32_t cnt, room;
-	bool lost; /* no memory for all */
 };
 
+/* Returns: a number that no object of another process of the machine has. res_id: unique among
+ * those of its kind in this one. */
+uint32_t nl_row_id(const struct hca_dev *dev, uint32_t res_id);
 /* Returns: a zeroed row at the end; NULL: no memory. */
 struct nl_row *nl_row_add(struct nl_rows *rows);
 /* Purpose: all objects of this process on the devices. Takes the device locks. Thread: any. */

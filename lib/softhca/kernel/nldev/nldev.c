@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/spw_netlink.h"
 #include "softhca/hca_real.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/events.h"
@@ -76,15 +77,34 @@ void nl_answer(struct nl_call *c, uint16_t op, uint16_t flags)
 	nl_begin(&c->out, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, op), flags);
 }
 
-int nl_dump_one(struct nl_call *c, const struct hca_dev *dev,
-		void (*fill)(struct nl_call *c, const struct hca_dev *dev, uint16_t flags))
+int nl_one(struct nl_call *c, const struct hca_dev *dev, nl_fill_fn *fill)
 {
+	if (!dev)
+		return -EINVAL;
+	fill(c, dev, 0);
+	return 0;
+}
+
+int nl_dump_one(struct nl_call *c, const struct hca_dev *dev, nl_fill_fn *fill)
+{
+	if (!dev)
+		return -EINVAL;
 	fill(c, dev, NLM_F_MULTI);
 	if (nl_end(&c->out))
 		return 0;
 	nl_flush(&c->out);
 	fill(c, dev, NLM_F_MULTI);
 	return nl_end(&c->out) ? 0 : -EMSGSIZE;
+}
+
+int nl_dump_all(struct nl_call *c, nl_fill_fn *fill)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < c->file->dev_cnt && !rc; i++)
+		if (!hca_is_gone(&c->file->devs[i]))
+			rc = nl_dump_one(c, &c->file->devs[i], fill);
+	return rc;
 }
 
 /* ---- queue to socket ---- */
@@ -206,15 +226,15 @@ static void nl_done(struct nl_call *c, int rc)
 static bool nl_is_foreign(const struct nl_call *c, const uint8_t *body, size_t bytes)
 {
 	const uint32_t first = nl_first_index(c->file);
-	struct nl_call probe = {.file = c->file};
+	struct nl_req req = {0};
 
 	if (c->file->real_fd < 0)
 		return false;
 	if (RDMA_NL_GET_CLIENT(c->req.head.nlmsg_type) != RDMA_NL_NLDEV ||
 	    c->op == RDMA_NLDEV_CMD_NEWLINK)
 		return true;
-	return nl_parse(body, bytes, false, &probe.req) == 0 && nl_has(&probe.req, NL_DEV) &&
-	       probe.req.arg[NL_DEV] < first;
+	return nl_parse(body, bytes, false, &req) == 0 && nl_has(&req, NL_DEV) &&
+	       req.arg[NL_DEV] < first;
 }
 
 /* Returns: 0 or -errno for the acknowledgement; -EINTR: a dump, which has none. */
@@ -256,10 +276,8 @@ static void nl_message(struct nl_file *f, const uint8_t *msg, const struct nlmsg
 	struct nl_call *c = calloc(1, sizeof(*c));
 	int rc = 0;
 
-	if (!c) {
-		f->queue.lost = true;
+	if (!c)
 		return;
-	}
 	c->file = f;
 	c->req.head = *head;
 	c->op = RDMA_NL_GET_OP(head->nlmsg_type);
@@ -272,24 +290,19 @@ static void nl_message(struct nl_file *f, const uint8_t *msg, const struct nlmsg
 	}
 	if (rc != -EINTR && (rc || head->nlmsg_flags & NLM_F_ACK))
 		nl_ack(c, msg, rc);
+	nl_rows_free(&c->rows);
 	free(c);
 }
 
 /* A message that is cut ends the datagram. */
 void nl_question(struct nl_file *f, const uint8_t *at, size_t bytes, uint32_t portid)
 {
-	while (bytes >= NLMSG_HDRLEN) {
-		struct nlmsghdr head;
-		size_t whole;
+	const uint8_t *msg;
+	struct nlmsghdr head;
 
-		memcpy(&head, at, sizeof(head));
-		if (head.nlmsg_len < NLMSG_HDRLEN || head.nlmsg_len > bytes)
-			return;
-		nl_message(f, at, &head, portid);
+	while (spw_netlink_message(&at, &bytes, &head, &msg)) {
+		nl_message(f, msg, &head, portid);
 		nl_pump(f);
-		whole = SPW_MIN((size_t)NLMSG_ALIGN(head.nlmsg_len), bytes);
-		at += whole;
-		bytes -= whole;
 	}
 }
 
