@@ -29,6 +29,7 @@
 
 #include "base/spw_monotonic.h"
 #include "softhca/cm/cm_impl.h"
+#include "softhca/hca_quiet.h"
 #include "softhca/hca_real.h"
 #include "softhca/kernel/ctl.h"
 
@@ -53,17 +54,12 @@ static struct {
 
 void cm_enter(sigset_t *old)
 {
-	sigset_t all;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, old);
-	pthread_mutex_lock(&lock);
+	hca_quiet_lock(&lock, old);
 }
 
 void cm_exit(const sigset_t *old)
 {
-	pthread_mutex_unlock(&lock);
-	pthread_sigmask(SIG_SETMASK, old, NULL);
+	hca_quiet_unlock(&lock, old);
 }
 
 /* The child has copies of the parent's descriptors. */

@@ -135,29 +135,26 @@ RECEIVING(recv, (int fd, void *buf, size_t len, int flags), (fd, buf, len, flags
 RECEIVING(__recv_chk, (int fd, void *buf, size_t len, size_t room, int flags),
 	  (fd, buf, len, room, flags));
 
-EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,
-			socklen_t *from_bytes)
-{
-	ssize_t n;
+#define RECEIVING_FROM(name, params, args)                          \
+	EXPORT ssize_t name params                                  \
+	{                                                           \
+		ssize_t n;                                          \
+                                                                    \
+		netlink_reading(fd);                                \
+		n = NEXT(name) args;                                \
+		if (n >= 0 && from && from_bytes)                   \
+			netlink_from_kernel(fd, from, *from_bytes); \
+		return n;                                           \
+	}
 
-	netlink_reading(fd);
-	n = NEXT(recvfrom)(fd, buf, len, flags, from, from_bytes);
-	if (n >= 0 && from && from_bytes)
-		netlink_from_kernel(fd, from, *from_bytes);
-	return n;
-}
-
-EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t room, int flags,
-			      struct sockaddr *from, socklen_t *from_bytes)
-{
-	ssize_t n;
-
-	netlink_reading(fd);
-	n = NEXT(__recvfrom_chk)(fd, buf, len, room, flags, from, from_bytes);
-	if (n >= 0 && from && from_bytes)
-		netlink_from_kernel(fd, from, *from_bytes);
-	return n;
-}
+RECEIVING_FROM(recvfrom,
+	       (int fd, void *buf, size_t len, int flags, struct sockaddr *from,
+		socklen_t *from_bytes),
+	       (fd, buf, len, flags, from, from_bytes));
+RECEIVING_FROM(__recvfrom_chk,
+	       (int fd, void *buf, size_t len, size_t room, int flags, struct sockaddr *from,
+		socklen_t *from_bytes),
+	       (fd, buf, len, room, flags, from, from_bytes));
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {

@@ -23,6 +23,7 @@
 #include <rdma/mlx5_user_ioctl_verbs.h>
 #include <stdlib.h>
 
+#include "softhca/hca_quiet.h"
 #include "softhca/hca_real.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/devx/devx.h"
@@ -33,17 +34,12 @@
 
 static void ev_enter(struct hca_dev *dev, sigset_t *old)
 {
-	sigset_t all;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, old);
-	pthread_mutex_lock(&dev->ev_mutex);
+	hca_quiet_lock(&dev->ev_mutex, old);
 }
 
 static void ev_exit(struct hca_dev *dev, const sigset_t *old)
 {
-	pthread_mutex_unlock(&dev->ev_mutex);
-	pthread_sigmask(SIG_SETMASK, old, NULL);
+	hca_quiet_unlock(&dev->ev_mutex, old);
 }
 
 /* ---- events ---- */

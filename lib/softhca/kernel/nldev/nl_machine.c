@@ -25,9 +25,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/spw_monotonic.h"
 #include "softhca/hca_real.h"
 #include "softhca/kernel/kernel.h"
 #include "softhca/kernel/nldev/nldev.h"
@@ -284,14 +284,6 @@ static void machine_add(int mem_fd, uint32_t pid, uint32_t dev_cnt, struct nl_ro
 	}
 }
 
-static int64_t machine_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 void nl_machine_rows(const struct hca_dev *devs, uint32_t cnt, struct nl_rows *rows)
 {
 	struct asked asked[ASKED_MAX];
@@ -301,12 +293,12 @@ void nl_machine_rows(const struct hca_dev *devs, uint32_t cnt, struct nl_rows *r
 	if (!devs->cfg->machine)
 		return;
 	n = machine_ask_all(devs->cfg->machine, asked);
-	until_ms = machine_now_ms() + NL_WAIT_MS;
+	until_ms = (int64_t)spw_monotonic_ms() + NL_WAIT_MS;
 	for (uint32_t i = 0; i < n; i++) {
 		struct pollfd p = {.fd = asked[i].fd, .events = POLLIN};
 		uint32_t pid;
 
-		if (poll(&p, 1, (int)SPW_MAX(until_ms - machine_now_ms(), 0)) > 0 &&
+		if (poll(&p, 1, (int)SPW_MAX(until_ms - (int64_t)spw_monotonic_ms(), 0)) > 0 &&
 		    machine_answered(asked[i].fd, &pid))
 			machine_add(asked[i].mem_fd, pid, cnt, rows);
 		real_close(asked[i].fd);

@@ -5,8 +5,8 @@
  *
  *   nldev_send: copy in --> each message --> real device? relay : command --> queue --> pump
  *
- * One lock for all sockets, with all signals blocked: a handler that closes a descriptor must not
- * interrupt a thread that has it. Device locks are taken inside it.
+ * One lock for all sockets, with all signals blocked (hca_quiet.h). Device locks are taken inside
+ * it.
  */
 #include "softhca/kernel/nldev/nldev.h"
 
@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 
 #include "base/spw_netlink.h"
+#include "softhca/hca_quiet.h"
 #include "softhca/hca_real.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/events.h"
@@ -29,21 +30,6 @@
 
 static struct nl_file *nl_files;
 static pthread_mutex_t nl_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static void nl_enter(sigset_t *old_out)
-{
-	sigset_t all;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, old_out);
-	pthread_mutex_lock(&nl_mutex);
-}
-
-static void nl_exit(const sigset_t *old)
-{
-	pthread_mutex_unlock(&nl_mutex);
-	pthread_sigmask(SIG_SETMASK, old, NULL);
-}
 
 /* With the lock. */
 static struct nl_file *nl_find(int fd)
@@ -358,10 +344,10 @@ int nldev_open(struct hca_dev *devs, uint32_t cnt, int fd, int real_fd)
 		free(f);
 		return rc;
 	}
-	nl_enter(&old);
+	hca_quiet_lock(&nl_mutex, &old);
 	f->next = nl_files;
 	nl_files = f;
-	nl_exit(&old);
+	hca_quiet_unlock(&nl_mutex, &old);
 	return 0;
 }
 
@@ -374,13 +360,13 @@ int64_t nldev_send(int fd, const struct iovec *iov, size_t cnt)
 
 	if (bytes < 0)
 		return bytes;
-	nl_enter(&old);
+	hca_quiet_lock(&nl_mutex, &old);
 	f = nl_find(fd);
 	if (f) {
 		f->short_ack = nl_cap_ack(fd);
 		nl_question(f, msg, (size_t)bytes, nl_port(fd));
 	}
-	nl_exit(&old);
+	hca_quiet_unlock(&nl_mutex, &old);
 	free(msg);
 	return f ? bytes : -EBADF;
 }
@@ -391,11 +377,11 @@ void nldev_pump(int fd)
 	sigset_t old;
 	int keep = errno;
 
-	nl_enter(&old);
+	hca_quiet_lock(&nl_mutex, &old);
 	f = nl_find(fd);
 	if (f)
 		nl_pump(f);
-	nl_exit(&old);
+	hca_quiet_unlock(&nl_mutex, &old);
 	errno = keep;
 }
 
@@ -404,10 +390,10 @@ void nldev_close(int fd)
 	struct nl_file *f;
 	sigset_t old;
 
-	nl_enter(&old);
+	hca_quiet_lock(&nl_mutex, &old);
 	f = nl_find(fd);
 	HCA_UNLINK(nl_files, f, next);
-	nl_exit(&old);
+	hca_quiet_unlock(&nl_mutex, &old);
 	if (!f)
 		return;
 	real_close(f->own_fd);
