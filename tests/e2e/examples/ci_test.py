@@ -52,16 +52,11 @@ def sh(*words):
 
 def enter():
     """The rest runs in namespaces in which it may make others: of root, or of a user as root of his own."""
-    if os.environ.get('SPW_CI_ENTERED'):
-        return
     peers.need('unshare', 'nsenter', 'setpriv', 'prlimit', 'ip')
-    words = ['unshare', '--net', '--mount', *(['--map-root-user'] if os.getuid() else [])]
-    probe = subprocess.run([*words, '--pid', '--fork', '--uts', '--ipc', '--mount-proc', 'ip', 'link', 'add', 'v0',
-                            'type', 'veth', 'peer', 'name', 'v1'], capture_output=True, text=True, check=False)
-    if probe.returncode:
-        peers.skip(f'no namespaces with a veth: {probe.stderr.strip()}')
-    os.environ['SPW_CI_ENTERED'] = 'root' if os.getuid() == 0 else 'user'
-    os.execvp(words[0], [*words, sys.executable, *sys.argv])
+    os.environ.setdefault('SPW_CI_USER', 'root' if os.getuid() == 0 else 'user')
+    peers.namespace.enter(peers.skip, '--net', '--mount', user=True, needs=[
+        '--pid', '--fork', '--uts', '--ipc', '--mount-proc', 'ip', 'link', 'add', 'v0', 'type', 'veth', 'peer', 'name',
+        'v1'])
 
 
 class Container:
@@ -74,7 +69,7 @@ class Container:
             self.init = file.read().split()[0]
         # Root of a user namespace has no other user to become; without capabilities it has none of root's rights. Who
         # may lock more has the right that the limit does not bind, since not every root may raise the limit.
-        other = os.environ['SPW_CI_ENTERED'] == 'root'
+        other = os.environ['SPW_CI_USER'] == 'root'
         right = ',+ipc_lock' if locked else ''
         self.as_user = ['prlimit', f'--memlock={LOCKED}:{LOCKED}', '--', 'setpriv',
                         *(['--reuid=65534', '--regid=65534', '--clear-groups'] if other else []),
@@ -107,7 +102,7 @@ def work_folder(kept):
 
 def containers(kept, *names, locked=False):
     """The containers of these names, on one network if they are two."""
-    if locked and os.environ['SPW_CI_ENTERED'] != 'root':
+    if locked and os.environ['SPW_CI_USER'] != 'root':
         peers.skip('needs root: a container that may lock more memory than this user')
     folder = work_folder(kept)
     with open(os.path.join(folder, 'hosts'), 'w', encoding='ascii') as file:

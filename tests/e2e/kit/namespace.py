@@ -8,13 +8,14 @@ import sys
 _ENTERED = "SPW_ENTERED"  # by which options; a program that is started inside may enter others
 
 
-def enter(skip, *options):
-    """Begins this program again under `unshare` with those options, and returns there. skip(why) where the machine does
-    not let it."""
-    words = ["unshare", *options]
+def enter(skip, *options, user=False, needs=("true",)):
+    """Begins this program again under `unshare` with those options, and returns there. user: one who is not root
+    becomes root of his own. skip(why) where the machine does not let it, or fails at `needs` in it: a command, which
+    may begin with more options."""
     if os.environ.get(_ENTERED) == " ".join(options):
         return
-    probe = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
+    words = ["unshare", *options, *(["--map-root-user"] if user and os.getuid() else [])]
+    probe = subprocess.run([*words, *needs], capture_output=True, text=True, check=False)
     if probe.returncode:
         skip(f"no namespaces here: {' '.join(words)}: {probe.stderr.strip()}")
     os.environ[_ENTERED] = " ".join(options)

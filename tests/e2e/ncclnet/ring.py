@@ -53,20 +53,13 @@ def sh(*words):
 
 def enter():
     """The rest of this program runs in namespaces of its own: what it makes there ends with it."""
-    if os.environ.get('SPW_RING_ENTERED'):
-        sh('ip', 'link', 'set', 'lo', 'up')
-        sh('ip', 'link', 'add', 'br0', 'type', 'bridge')
-        sh('ip', 'addr', 'add', ADDRESS.format(254) + '/24', 'dev', 'br0')
-        sh('ip', 'link', 'set', 'br0', 'up')
-        return
     peers.need('unshare', 'nsenter', 'ip')
-    words = ['unshare', '--net', '--mount', *(['--map-root-user'] if os.getuid() else [])]
-    probe = subprocess.run([*words, '--pid', '--fork', '--uts', '--mount-proc', 'ip', 'link', 'add', 'br0', 'type',
-                            'bridge'], capture_output=True, text=True, check=False)
-    if probe.returncode:
-        peers.skip(f'no namespaces with a bridge: {probe.stderr.strip()}')
-    os.environ['SPW_RING_ENTERED'] = '1'
-    os.execvp(words[0], [*words, sys.executable, *sys.argv])
+    peers.namespace.enter(peers.skip, '--net', '--mount', user=True, needs=[
+        '--pid', '--fork', '--uts', '--mount-proc', 'ip', 'link', 'add', 'br0', 'type', 'bridge'])
+    sh('ip', 'link', 'set', 'lo', 'up')
+    sh('ip', 'link', 'add', 'br0', 'type', 'bridge')
+    sh('ip', 'addr', 'add', ADDRESS.format(254) + '/24', 'dev', 'br0')
+    sh('ip', 'link', 'set', 'br0', 'up')
 
 
 def children(pid):
