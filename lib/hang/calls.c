@@ -12,31 +12,30 @@
 
 #define LAST (SPW_HANG_SNAP_CNT - 1)
 
-/* The communicator row of another rank with the same hash. */
-static const struct spw_hang_comm_row *comm_of(const struct hang_graph *g, uint32_t rank,
-					       const char *comm)
-{
-	const struct spw_hang_snap *snap = hang_snap(g, rank, LAST);
-
-	for (uint32_t i = 0; i < snap->comm_cnt; i++)
-		if (hang_is(snap->comm[i].pid, g->rank[rank].pid) == HANG_YES &&
-		    !strcmp(snap->comm[i].comm, comm))
-			return &snap->comm[i];
-	return NULL;
-}
-
-/* By the same number: another function, type or size, or another sequence of that function. A root
- * is not compared: it is allowed to differ only in a p2p. */
-static enum hang_tri op_differs(const struct spw_hang_comm_row *a,
+/* Another function, type or size, or another sequence of that function. A root is not compared: it
+ * is allowed to differ only in a p2p. */
+enum hang_tri hang_calls_differ(const struct spw_hang_comm_row *a,
 				const struct spw_hang_comm_row *b)
 {
 	enum hang_tri differs;
 
+	if (!a->colls.known || !b->colls.known)
+		return HANG_UNKNOWN;
+	if (!a->colls.value || a->colls.value != b->colls.value)
+		return HANG_NO;
 	if (!a->function[0] || !b->function[0] || !a->datatype[0] || !b->datatype[0])
 		return HANG_UNKNOWN;
 	differs = hang_or(hang_changed(a->sequence, b->sequence), hang_changed(a->count, b->count));
 	return strcmp(a->function, b->function) || strcmp(a->datatype, b->datatype) ? HANG_YES
 										    : differs;
+}
+
+enum hang_tri hang_calls_behind(const struct spw_hang_comm_row *own,
+				const struct spw_hang_comm_row *other)
+{
+	if (!own->colls.known || !other->colls.known)
+		return HANG_UNKNOWN;
+	return own->colls.value < other->colls.value ? HANG_YES : HANG_NO;
 }
 
 /* Both calls, as the user has to compare them. */
@@ -80,20 +79,13 @@ static enum hang_tri comms_ask(const struct hang_sink *sink, bool behind)
 		if (hang_is(own->pid, g->rank[sink->rank].pid) != HANG_YES)
 			continue;
 		for (uint32_t r = 0; r < g->rank_cnt; r++) {
-			const enum hang_tri alike = !own->colls.known ? HANG_UNKNOWN : HANG_YES;
 			enum hang_tri holds;
 
-			other = r == sink->rank ? NULL : comm_of(g, r, own->comm);
+			other = r == sink->rank ? NULL : hang_comm_find(g, r, LAST, own->comm);
 			if (!other)
 				continue;
-			if (!other->colls.known || alike == HANG_UNKNOWN)
-				holds = HANG_UNKNOWN;
-			else if (behind)
-				holds = own->colls.value < other->colls.value ? HANG_YES : HANG_NO;
-			else
-				holds = own->colls.value == other->colls.value
-						? op_differs(own, other)
-						: HANG_NO;
+			holds = behind ? hang_calls_behind(own, other)
+				       : hang_calls_differ(own, other);
 			if (holds == HANG_YES) {
 				(behind ? behind_show : ops_show)(sink, own, other,
 								  (long)g->rank[r].rank);
@@ -113,6 +105,20 @@ enum hang_tri hang_test_diverged(const struct hang_sink *sink)
 enum hang_tri hang_test_absent(const struct hang_sink *sink)
 {
 	return comms_ask(sink, true);
+}
+
+/* NCCL connects ranks in their first operation, before it counts it. */
+enum hang_tri hang_test_not_begun(const struct hang_sink *sink)
+{
+	const struct hang_graph *g = sink->g;
+	const struct hang_conn *conn = &g->conn[sink->conn];
+
+	snprintf(sink->evidence, sink->room,
+		 "it has made no connection of communicator %s; rank %ld has listened for its "
+		 "own for %ld s",
+		 conn->row[LAST]->comm, (long)g->rank[conn->rank].rank,
+		 (long)(conn->row[LAST]->state_ns.value / 1000000000));
+	return HANG_YES;
 }
 
 /* ---- PyTorch's flight recorder ---- */

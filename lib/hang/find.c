@@ -44,6 +44,17 @@ const struct spw_hang_conn_row *hang_conn_find(const struct spw_hang_snap *snap,
 	return NULL;
 }
 
+const struct spw_hang_comm_row *hang_comm_find(const struct hang_graph *g, uint32_t rank,
+					       uint32_t snap, const char *comm)
+{
+	const struct spw_hang_snap *of = hang_snap(g, rank, snap);
+
+	for (uint32_t i = 0; i < of->comm_cnt; i++)
+		if (num_is(of->comm[i].pid, g->rank[rank].pid) && !strcmp(of->comm[i].comm, comm))
+			return &of->comm[i];
+	return NULL;
+}
+
 const struct spw_hang_rail_row *hang_rail_find(const struct spw_hang_snap *snap, int64_t pid,
 					       int64_t entry, int64_t rail)
 {
@@ -174,6 +185,12 @@ int64_t hang_peer_host(const struct hang_graph *g, const char *peer)
 	return found;
 }
 
+bool hang_comm_is_part(const struct spw_hang_comm_row *comm, const struct spw_hang_proc_row *row)
+{
+	return row->rank.known && row->world.known &&
+	       hang_changed(comm->rank_cnt, row->world) != HANG_NO;
+}
+
 /* By the communicator that names most ranks, else by what the environment of each process says; all
  * must agree on how many there are. More processes than ranks are two jobs, or a rank twice. */
 int64_t hang_ranks_lost(const struct hang_graph *g, int64_t *lost_out)
@@ -183,7 +200,8 @@ int64_t hang_ranks_lost(const struct hang_graph *g, int64_t *lost_out)
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		const struct spw_hang_proc_row *row = g->rank[i].row[LAST];
 		const struct spw_hang_comm_row *comm = g->rank[i].comm;
-		const struct spw_hang_num ranks = comm ? comm->rank_cnt : row->world;
+		const struct spw_hang_num ranks =
+			comm && !hang_comm_is_part(comm, row) ? comm->rank_cnt : row->world;
 
 		if (g->rank[i].rank < 0 || !ranks.known || (world >= 0 && world != ranks.value))
 			return -1;

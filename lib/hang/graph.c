@@ -55,6 +55,15 @@ static const struct spw_hang_comm_row *comm_find(const struct spw_hang_snap *sna
 	return found;
 }
 
+/* As the program's log has it: that of RANK where no communicator spans the job. */
+static int64_t rank_number(const struct spw_hang_proc_row *row,
+			   const struct spw_hang_comm_row *comm)
+{
+	if (comm && comm->rank.known && comm->rank.value >= 0 && !hang_comm_is_part(comm, row))
+		return comm->rank.value;
+	return row->rank.known && row->rank.value >= 0 ? row->rank.value : -1;
+}
+
 /* Its rank number is only a name in the answer: the graph is joined by connections. A process has
  * a page if one snapshot found it, since that of a process that ends goes with it. */
 static void rank_add(struct hang_graph *g, uint32_t host, const struct spw_hang_proc_row *row)
@@ -77,10 +86,7 @@ static void rank_add(struct hang_graph *g, uint32_t host, const struct spw_hang_
 		rank->comm = comm ? comm : rank->comm;
 		rank->paged |= rank->row[s] && hang_is(rank->row[s]->page, 1) == HANG_YES;
 	}
-	if (rank->comm && rank->comm->rank.known && rank->comm->rank.value >= 0)
-		rank->rank = rank->comm->rank.value;
-	else if (row->rank.known && row->rank.value >= 0)
-		rank->rank = row->rank.value;
+	rank->rank = rank_number(row, rank->comm);
 }
 
 /* A host that hides processes may hide a rank, unless each rank of the job was found elsewhere: the
@@ -169,12 +175,27 @@ static const struct spw_hang_conn_row *conn_row(const struct hang_conn *conn)
 	return conn->row[LAST] ? conn->row[LAST] : conn->row[1] ? conn->row[1] : conn->row[0];
 }
 
+void hang_ranks_join(struct hang_graph *g, uint32_t a, uint32_t b)
+{
+	const uint32_t from = g->rank[a].group, to = g->rank[b].group;
+
+	for (uint32_t i = 0; i < g->rank_cnt; i++)
+		if (g->rank[i].group == SPW_MAX(from, to))
+			g->rank[i].group = SPW_MIN(from, to);
+}
+
+void hang_group_moves(struct hang_graph *g, uint32_t group)
+{
+	for (uint32_t r = 0; r < g->rank_cnt; r++)
+		if (g->rank[r].group == group)
+			g->rank[r].moves = true;
+}
+
 /* Both ends have the same hash of the nonce that one of them drew. Ranks that are joined belong to
  * one job, and move or stand still together. */
 static void conn_join(struct hang_graph *g, uint32_t a, uint32_t b)
 {
 	const struct spw_hang_conn_row *x = conn_row(&g->conn[a]), *y = conn_row(&g->conn[b]);
-	const uint32_t from = g->rank[g->conn[a].rank].group, to = g->rank[g->conn[b].rank].group;
 
 	if (!x->pair[0] || strcmp(x->pair, y->pair) || x->is_send.value == y->is_send.value)
 		return;
@@ -182,9 +203,7 @@ static void conn_join(struct hang_graph *g, uint32_t a, uint32_t b)
 		hang_graph_lacks(g, "two connections say that they are the same one");
 	g->conn[a].peer = b;
 	g->conn[b].peer = a;
-	for (uint32_t i = 0; i < g->rank_cnt; i++)
-		if (g->rank[i].group == SPW_MAX(from, to))
-			g->rank[i].group = SPW_MIN(from, to);
+	hang_ranks_join(g, g->conn[a].rank, g->conn[b].rank);
 }
 
 /* Of a process that has ended, the newest snapshot that still has its connections. */
@@ -216,9 +235,8 @@ void hang_graph_conns(struct hang_graph *g)
 		for (uint32_t b = 0; b < a; b++)
 			conn_join(g, a, b);
 	for (uint32_t i = 0; i < g->conn_cnt; i++)
-		for (uint32_t r = 0; r < g->rank_cnt && g->conn[i].moved == HANG_YES; r++)
-			if (g->rank[r].group == g->rank[g->conn[i].rank].group)
-				g->rank[r].moves = true;
+		if (g->conn[i].moved == HANG_YES)
+			hang_group_moves(g, g->rank[g->conn[i].rank].group);
 }
 
 /* ---- who waits for whom ---- */
@@ -272,6 +290,12 @@ static bool conn_waits(const struct hang_graph *g, const struct hang_conn *conn)
 	return !rank->moves && rank->down != HANG_YES && (conn->open || conn_has_failed(conn));
 }
 
+void hang_graph_is_young(struct hang_graph *g, uint32_t rank)
+{
+	hang_graph_lacks(g, "pid %ld on %s stood still only after the first snapshot: ask again",
+			 (long)g->rank[rank].pid, g->c->host[g->rank[rank].host].name);
+}
+
 /* A connection that moved between the first two snapshots only began to stand still while it was
  * watched: too short to blame anybody. */
 static void conn_open(struct hang_graph *g, uint32_t i)
@@ -284,9 +308,7 @@ static void conn_open(struct hang_graph *g, uint32_t i)
 	rank->open = true;
 	rank->failed |= conn_has_failed(conn);
 	if (conn->begun == HANG_YES)
-		hang_graph_lacks(
-			g, "pid %ld on %s stood still only after the first snapshot: ask again",
-			(long)rank->pid, g->c->host[rank->host].name);
+		hang_graph_is_young(g, conn->rank);
 }
 
 /* A rank that does not call takes all on itself: what its page says of the network is as old as its

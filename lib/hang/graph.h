@@ -90,11 +90,12 @@ struct hang_sink {
 #define HANG_SINK_CYCLE   (1u << 9)  /* each waits for another */
 #define HANG_SINK_BARE    (1u << 10) /* a rank of a job without pages */
 #define HANG_SINK_LATE    (1u << 11) /* it moves, and all others wait for it each time */
+#define HANG_SINK_UNBEGUN (1u << 12) /* another rank listens, and it has no connection yet */
 
 /* With them: it names no rank, as which one is wrong cannot be known. */
-#define HANG_NOBODY (1u << 12)
+#define HANG_NOBODY (1u << 13)
 /* With HANG_SINK_BARE: one process proves it, whatever is known of the others. */
-#define HANG_ALONE (1u << 13)
+#define HANG_ALONE (1u << 14)
 
 struct hang_rule {
 	const char *name;
@@ -129,12 +130,35 @@ void hang_graph_ranks(struct hang_graph *g);
 void hang_graph_conns(struct hang_graph *g);
 /* After `down` of each rank is known. */
 void hang_graph_edges(struct hang_graph *g);
+/* Two ranks, and all that are joined to them, become one group; all ranks of a group move. */
+void hang_ranks_join(struct hang_graph *g, uint32_t a, uint32_t b);
+void hang_group_moves(struct hang_graph *g, uint32_t group);
 
-/* late.c: whether the rank has its receives open and has not sent, while all others have, in a
- * collective in which each begins with a send; whether all others waited for it in each snapshot.
- * Thread: any; pure. */
+/* comms.c: the same for communicators that spinwire's network does not carry; _join after
+ * hang_graph_conns, _edges after hang_graph_edges. Thread: any; pure. */
+void hang_comms_join(struct hang_graph *g);
+void hang_comms_edges(struct hang_graph *g);
+/* Whether the rank is one of a communicator and has no connection of it; not where NCCL does not
+ * say to which one a connection belongs. */
+bool hang_comm_is_unbegun(const struct hang_graph *g, uint32_t rank, const char *comm);
+/* Notes that not all ranks of a communicator were found in which this one waits. */
+void hang_comm_check(struct hang_graph *g, uint32_t rank, const char *comm);
+
+/* Notes that a rank has stood still for too short a time. */
+void hang_graph_is_young(struct hang_graph *g, uint32_t rank);
+
+/* late.c: whether it is the one rank of its ring that has received, and not sent, in a collective
+ * in which each begins with a send; whether all others waited for it in each snapshot. Thread: any;
+ * pure. */
 bool hang_rank_owes(const struct hang_graph *g, uint32_t rank, uint32_t snap);
 enum hang_tri hang_rank_late(const struct hang_graph *g, uint32_t rank);
+
+/* calls.c: whether two ranks of a communicator have called as often, and not the same last; whether
+ * one has called less often than the other. Thread: any; pure. */
+enum hang_tri hang_calls_differ(const struct spw_hang_comm_row *a,
+				const struct spw_hang_comm_row *b);
+enum hang_tri hang_calls_behind(const struct spw_hang_comm_row *own,
+				const struct spw_hang_comm_row *other);
 
 /* Notes why no name can be given, unless there is a reason already. */
 void hang_graph_lacks(struct hang_graph *g, const char *fmt, ...)
@@ -146,6 +170,9 @@ const struct spw_hang_thread_row *hang_thread_find(const struct spw_hang_snap *s
 						   int64_t tid);
 const struct spw_hang_conn_row *hang_conn_find(const struct spw_hang_snap *snap, int64_t pid,
 					       int64_t entry);
+/* The rank's row of a communicator, by its hash. */
+const struct spw_hang_comm_row *hang_comm_find(const struct hang_graph *g, uint32_t rank,
+					       uint32_t snap, const char *comm);
 const struct spw_hang_rail_row *hang_rail_find(const struct spw_hang_snap *snap, int64_t pid,
 					       int64_t entry, int64_t rail);
 bool hang_rail_is_of(const struct spw_hang_rail_row *rail, const struct spw_hang_conn_row *conn);
@@ -165,6 +192,9 @@ bool hang_host_is_twice(const struct hang_graph *g, uint32_t host);
 /* The host with that address, "192.0.2.2:7000" or "[fd00::2]:7000 ..."; -1: none that was asked, or
  * several. */
 int64_t hang_peer_host(const struct hang_graph *g, const char *peer);
+/* Whether a communicator does not span the job that the process's environment names (RANK,
+ * WORLD_SIZE). */
+bool hang_comm_is_part(const struct spw_hang_comm_row *comm, const struct spw_hang_proc_row *row);
 /* How many ranks of the job have no process that was found, and the number of one; -1: not known.
  */
 int64_t hang_ranks_lost(const struct hang_graph *g, int64_t *lost_out);

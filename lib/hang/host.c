@@ -332,7 +332,7 @@ enum hang_tri hang_test_gpu_busy(const struct hang_sink *sink)
 	if (busy != HANG_YES || !gpu || hang_is(gpu->alone, 1) != HANG_YES)
 		return HANG_UNKNOWN;
 	snprintf(sink->evidence, sink->room,
-		 "its GPU is %ld %% busy (memory %ld %%), and NCCL's kernel has asked for nothing",
+		 "its GPU is %ld %% busy (memory %ld %%), and NCCL's kernel has sent nothing",
 		 (long)gpu->busy.value,
 		 gpu->memory_busy.known ? (long)gpu->memory_busy.value : -1L);
 	return HANG_YES;

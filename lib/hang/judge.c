@@ -8,8 +8,7 @@
  *   every sink explained, all of one layer                               culprit
  *   nothing stands still                                                 moves
  *
- * A job without pages has no graph: rules are asked of all its ranks, one order after the other,
- * and each order must be decided for all ranks before the next one is asked.
+ * A job without pages has no graph: bare.c judges it.
  *
  * spinwire-doctor and the tests call spw_hang_judge, nobody else anything here. Before changing it:
  * a name is given only if `missing` stays empty, so each doubt is noted by hang_graph_lacks; the
@@ -19,19 +18,10 @@
 #include <string.h>
 
 #include "base/spw_text.h"
-#include "hang/rules.h"
+#include "hang/judge.h"
 
-#define LAST       (SPW_HANG_SNAP_CNT - 1)
-#define START_NS   10000000000ll /* a connection that takes longer is not being made */
-#define BARE_ORDER 6u
-
-struct judge {
-	struct hang_graph g;
-	struct spw_hang_answer *answer;
-	uint32_t sink_cnt; /* also those that have no room in the answer */
-	bool unexplained;  /* of one of them the rule is not known */
-	bool unlike;       /* two of them are of unlike layers */
-};
+#define LAST     (SPW_HANG_SNAP_CNT - 1)
+#define START_NS 10000000000ll /* a connection that takes longer is not being made */
 
 /* ---- verdicts ---- */
 
@@ -47,7 +37,7 @@ static void rank_name(const struct hang_graph *g, uint32_t rank, char *out, size
 }
 
 /* What has no room replaces the last one: the count of sinks stays right. */
-static struct spw_hang_verdict *verdict_add(struct judge *j, uint32_t rank)
+struct spw_hang_verdict *hang_verdict_add(struct hang_judge *j, uint32_t rank)
 {
 	struct hang_graph *g = &j->g;
 	const struct hang_rank *r = &g->rank[rank];
@@ -74,7 +64,7 @@ static struct spw_hang_verdict *verdict_add(struct judge *j, uint32_t rank)
 }
 
 /* Two verdicts on the two ends of one thing are one. */
-static bool verdict_is_there(const struct judge *j, uint32_t rank, uint32_t rule)
+bool hang_verdict_is_there(const struct hang_judge *j, uint32_t rank, uint32_t rule)
 {
 	for (uint32_t i = 0; i < j->answer->verdict_cnt; i++) {
 		const struct spw_hang_verdict *v = &j->answer->verdict[i];
@@ -89,8 +79,8 @@ static bool verdict_is_there(const struct judge *j, uint32_t rank, uint32_t rule
 }
 
 /* Layers are compared with the first one's. */
-static void verdict_explain(struct judge *j, struct spw_hang_verdict *v, uint32_t at,
-			    const char *evidence)
+void hang_verdict_explain(struct hang_judge *j, struct spw_hang_verdict *v, uint32_t at,
+			  const char *evidence)
 {
 	const struct hang_rule *rule = &hang_rule[at];
 
@@ -109,18 +99,18 @@ static void verdict_explain(struct judge *j, struct spw_hang_verdict *v, uint32_
 		j->unlike = true;
 }
 
-static struct hang_sink sink_of(const struct hang_graph *g, uint32_t rank, uint32_t conn,
-				char *evidence, size_t room)
+struct hang_sink hang_sink_of(const struct hang_graph *g, uint32_t rank, uint32_t conn,
+			      char *evidence, size_t room)
 {
 	return (struct hang_sink){
 		.g = g, .rank = rank, .conn = conn, .evidence = evidence, .room = room};
 }
 
 /* Asks about one sink. Returns: whether a rule holds. */
-static bool sink_judge(struct judge *j, uint32_t kind, uint32_t rank, uint32_t conn)
+static bool sink_judge(struct hang_judge *j, uint32_t kind, uint32_t rank, uint32_t conn)
 {
 	char evidence[320] = "", name[96];
-	struct hang_sink sink = sink_of(&j->g, rank, conn, evidence, sizeof(evidence));
+	struct hang_sink sink = hang_sink_of(&j->g, rank, conn, evidence, sizeof(evidence));
 	uint32_t at = 0, who = rank;
 	enum hang_tri holds;
 	struct spw_hang_verdict *v;
@@ -128,7 +118,7 @@ static bool sink_judge(struct judge *j, uint32_t kind, uint32_t rank, uint32_t c
 	sink.who = &who;
 	holds = hang_rules_ask(&sink, kind, 0, &at);
 	rank = holds == HANG_YES ? who : rank;
-	if (holds == HANG_YES && verdict_is_there(j, rank, at))
+	if (holds == HANG_YES && hang_verdict_is_there(j, rank, at))
 		return true;
 	rank_name(&j->g, rank, name, sizeof(name));
 	if (holds == HANG_UNKNOWN)
@@ -137,9 +127,9 @@ static bool sink_judge(struct judge *j, uint32_t kind, uint32_t rank, uint32_t c
 	else if (holds == HANG_NO)
 		hang_graph_lacks(&j->g, "%s holds the others up, and no rule fits: eu-stack -p %ld",
 				 name, (long)j->g.rank[rank].pid);
-	v = verdict_add(j, rank);
+	v = hang_verdict_add(j, rank);
 	if (holds == HANG_YES)
-		verdict_explain(j, v, at, evidence);
+		hang_verdict_explain(j, v, at, evidence);
 	else
 		j->unexplained = true;
 	return holds == HANG_YES;
@@ -148,13 +138,14 @@ static bool sink_judge(struct judge *j, uint32_t kind, uint32_t rank, uint32_t c
 /* ---- jobs with pages ---- */
 
 /* Whether the process of each rank can run, before anything else is asked. */
-static void judge_down(struct judge *j)
+static void judge_down(struct hang_judge *j)
 {
 	struct hang_graph *g = &j->g;
 
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		char evidence[320];
-		const struct hang_sink sink = sink_of(g, i, HANG_NONE, evidence, sizeof(evidence));
+		const struct hang_sink sink =
+			hang_sink_of(g, i, HANG_NONE, evidence, sizeof(evidence));
 		uint32_t at;
 
 		if (!g->rank[i].paged)
@@ -170,7 +161,7 @@ static void judge_down(struct judge *j)
 /* The other end was not found. If the connection has failed, its host was asked, and every process
  * with NCCL there is another rank, then it has ended. One that stands may end in a process that was
  * not recognized: without a page, with NCCL linked into it. */
-static void judge_lost(struct judge *j, uint32_t conn)
+static void judge_lost(struct hang_judge *j, uint32_t conn)
 {
 	struct hang_graph *g = &j->g;
 	const struct spw_hang_conn_row *row = g->conn[conn].row[LAST];
@@ -192,8 +183,8 @@ static void judge_lost(struct judge *j, uint32_t conn)
 	snprintf(evidence, sizeof(evidence),
 		 "rank %ld waits for %.72s, and no process there is rank %ld",
 		 (long)g->rank[g->conn[conn].rank].rank, row->peer, (long)lost);
-	v = verdict_add(j, g->conn[conn].rank);
-	verdict_explain(j, v, 0, evidence);
+	v = hang_verdict_add(j, g->conn[conn].rank);
+	hang_verdict_explain(j, v, 0, evidence);
 	v->pid = -1;
 	v->rank = lost;
 	v->program[0] = '\0';
@@ -201,7 +192,7 @@ static void judge_lost(struct judge *j, uint32_t conn)
 }
 
 /* What holds the ranks up that stand still. */
-static void judge_sinks(struct judge *j)
+static void judge_sinks(struct hang_judge *j)
 {
 	struct hang_graph *g = &j->g;
 
@@ -232,18 +223,18 @@ static void judge_sinks(struct judge *j)
 }
 
 /* Ranks that wait for each other, with no sink, may call different things. */
-static void judge_cycle(struct judge *j)
+static void judge_cycle(struct hang_judge *j)
 {
 	char evidence[320];
 
 	for (uint32_t i = 0; i < j->g.rank_cnt; i++) {
 		const struct hang_sink sink =
-			sink_of(&j->g, i, HANG_NONE, evidence, sizeof(evidence));
+			hang_sink_of(&j->g, i, HANG_NONE, evidence, sizeof(evidence));
 		uint32_t at;
 
 		if (j->g.rank[i].open &&
 		    hang_rules_ask(&sink, HANG_SINK_CYCLE, 0, &at) == HANG_YES) {
-			verdict_explain(j, verdict_add(j, i), at, evidence);
+			hang_verdict_explain(j, hang_verdict_add(j, i), at, evidence);
 			return;
 		}
 	}
@@ -251,18 +242,36 @@ static void judge_cycle(struct judge *j)
 			 "the ranks wait for each other in a circle: eu-stack -p PID of each");
 }
 
-/* Connections that are not made; asked only where nothing else is found. */
-static void judge_start(struct judge *j)
+/* A rank that has been listening for long: those of its communicator that have no connection of it
+ * have not come to their first operation. */
+static void judge_unbegun(struct hang_judge *j, uint32_t listener)
 {
 	struct hang_graph *g = &j->g;
+	const struct hang_conn *conn = &g->conn[listener];
+
+	for (uint32_t r = 0; r < g->rank_cnt; r++)
+		if (hang_comm_is_unbegun(g, r, conn->row[LAST]->comm))
+			sink_judge(j,
+				   g->rank[r].down == HANG_YES ? HANG_SINK_DOWN : HANG_SINK_UNBEGUN,
+				   r, listener);
+	hang_comm_check(g, conn->rank, conn->row[LAST]->comm);
+}
+
+/* Connections that are not made; asked only where nothing else is found. */
+static void judge_start(struct hang_judge *j)
+{
+	struct hang_graph *g = &j->g;
+	bool connects = false;
 
 	for (uint32_t i = 0; i < g->conn_cnt; i++) {
 		const struct spw_hang_conn_row *row = g->conn[i].row[LAST];
-
 		const struct hang_conn *to;
 
-		if (!row || g->rank[g->conn[i].rank].moves || strcmp(row->state, "connecting") ||
-		    !row->state_ns.known || row->state_ns.value <= START_NS)
+		if (!row || strcmp(row->state, "connecting"))
+			continue;
+		connects = true;
+		if (g->rank[g->conn[i].rank].moves || !row->state_ns.known ||
+		    row->state_ns.value <= START_NS)
 			continue;
 		to = hang_listener_find(g, row->peer);
 		if (to && g->rank[to->rank].down == HANG_YES)
@@ -270,15 +279,22 @@ static void judge_start(struct judge *j)
 		else
 			sink_judge(j, HANG_SINK_START, g->conn[i].rank, i);
 	}
+	for (uint32_t i = 0; i < g->conn_cnt && !connects && !j->sink_cnt; i++) {
+		const struct spw_hang_conn_row *row = g->conn[i].row[LAST];
+
+		if (row && !g->rank[g->conn[i].rank].moves && !strcmp(row->state, "listening") &&
+		    row->state_ns.known && row->state_ns.value > START_NS)
+			judge_unbegun(j, i);
+	}
 }
 
 /* A rank for which all others wait each time they are looked at. */
-static void judge_late(struct judge *j)
+static void judge_late(struct hang_judge *j)
 {
 	for (uint32_t i = 0; i < j->g.rank_cnt; i++) {
 		char evidence[320];
 		const struct hang_sink sink =
-			sink_of(&j->g, i, HANG_NONE, evidence, sizeof(evidence));
+			hang_sink_of(&j->g, i, HANG_NONE, evidence, sizeof(evidence));
 		uint32_t at;
 		const enum hang_tri late = j->g.rank[i].moves ? hang_rank_late(&j->g, i) : HANG_NO;
 
@@ -292,7 +308,7 @@ static void judge_late(struct judge *j)
 }
 
 /* What slows those down that move. */
-static void judge_slow(struct judge *j)
+static void judge_slow(struct hang_judge *j)
 {
 	struct hang_graph *g = &j->g;
 	char evidence[320];
@@ -300,7 +316,8 @@ static void judge_slow(struct judge *j)
 
 	for (uint32_t i = 0; i < g->conn_cnt; i++) {
 		const struct hang_conn *conn = &g->conn[i];
-		const struct hang_sink sink = sink_of(g, conn->rank, i, evidence, sizeof(evidence));
+		const struct hang_sink sink =
+			hang_sink_of(g, conn->rank, i, evidence, sizeof(evidence));
 
 		if (!conn->row[LAST] || !g->rank[conn->rank].moves)
 			continue;
@@ -311,7 +328,8 @@ static void judge_slow(struct judge *j)
 			sink_judge(j, HANG_SINK_SLOW, conn->rank, i);
 	}
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
-		const struct hang_sink sink = sink_of(g, i, HANG_NONE, evidence, sizeof(evidence));
+		const struct hang_sink sink =
+			hang_sink_of(g, i, HANG_NONE, evidence, sizeof(evidence));
 
 		if (g->rank[i].moves &&
 		    hang_rules_ask(&sink, HANG_SINK_STARVED, 0, &at) == HANG_YES)
@@ -323,7 +341,7 @@ static void judge_slow(struct judge *j)
 }
 
 /* A page that is not read may show what holds the others up. */
-static void judge_pages(struct judge *j)
+static void judge_pages(struct hang_judge *j)
 {
 	struct hang_graph *g = &j->g;
 
@@ -341,15 +359,17 @@ static void judge_pages(struct judge *j)
 
 /* Sinks first; what slows down is looked for only where nothing stands still, and connections that
  * are not made only where nothing else was found. */
-static void judge_paged(struct judge *j)
+static void judge_paged(struct hang_judge *j)
 {
 	struct hang_graph *g = &j->g;
 	bool open = false, moves = false;
 
 	hang_graph_conns(g);
+	hang_comms_join(g);
 	judge_pages(j);
 	judge_down(j);
 	hang_graph_edges(g);
+	hang_comms_edges(g);
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		open |= g->rank[i].open || (g->rank[i].wanted && !g->rank[i].moves);
 		moves |= g->rank[i].moves;
@@ -370,101 +390,11 @@ static void judge_paged(struct judge *j)
 		j->answer->outcome = SPW_HANG_OUTCOME_moves;
 }
 
-/* ---- jobs without pages ---- */
-
-/* Two ranks may have the same thing, as both ends of a QP do; then both are named. */
-static void bare_order(struct judge *j, uint32_t order)
-{
-	struct hang_graph *g = &j->g;
-
-	for (uint32_t i = 0; i < g->rank_cnt; i++) {
-		char evidence[320] = "";
-		const struct hang_sink sink = sink_of(g, i, HANG_NONE, evidence, sizeof(evidence));
-		uint32_t at = 0;
-		const enum hang_tri holds = hang_rules_ask(&sink, HANG_SINK_BARE, order, &at);
-
-		if (holds == HANG_UNKNOWN)
-			hang_graph_lacks(g,
-					 "no live page (spinwire's NCCL plugin is not used), and "
-					 "of pid %ld on %s is not known: %s",
-					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name,
-					 hang_rule[at].needs);
-		else if (holds == HANG_YES && !verdict_is_there(j, i, at))
-			verdict_explain(j, verdict_add(j, i), at, evidence);
-	}
-}
-
-/* Whether a process is a rank, and what it does is on no page. */
-static bool bare_is_rank(const struct hang_rank *rank)
-{
-	return hang_is(rank->row[LAST]->page, 0) == HANG_YES && rank->rank >= 0 &&
-	       rank->row[LAST]->world.known;
-}
-
-/* A rank that is stopped or frozen cannot go on, whatever is known of the others. Without its
- * number a process may be one of anything that has NCCL mapped: it is shown, not named. */
-static void bare_alone(struct judge *j, bool are_ranks)
-{
-	for (uint32_t i = 0; i < j->g.rank_cnt; i++)
-		for (uint32_t at = 0; at < hang_rule_cnt; at++) {
-			char evidence[320];
-			const struct hang_sink sink =
-				sink_of(&j->g, i, HANG_NONE, evidence, sizeof(evidence));
-
-			if (bare_is_rank(&j->g.rank[i]) != are_ranks ||
-			    !(hang_rule[at].sinks & HANG_ALONE) ||
-			    hang_rule[at].test(&sink) != HANG_YES)
-				continue;
-			verdict_explain(j, verdict_add(j, i), at, evidence);
-			break;
-		}
-}
-
-/* Every rank of the job must have been found, or the one that is not is the culprit. */
-static void bare_found_check(struct hang_graph *g)
-{
-	for (uint32_t i = 0; i < g->rank_cnt; i++)
-		if (!g->rank[i].row[LAST]->page.known)
-			hang_graph_lacks(g, "whether pid %ld on %s has a live page is not known",
-					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name);
-		else if (!bare_is_rank(&g->rank[i]))
-			hang_graph_lacks(g,
-					 "no live page, and the environment of pid %ld on %s "
-					 "names no rank: whether all ranks were found is not "
-					 "known",
-					 (long)g->rank[i].pid, g->c->host[g->rank[i].host].name);
-		else if (g->rank[i].row[LAST]->world.value > (int64_t)g->rank_cnt)
-			hang_graph_lacks(g, "%u of %ld ranks were found: --hosts with all hosts",
-					 g->rank_cnt, (long)g->rank[i].row[LAST]->world.value);
-}
-
-/* What stands for itself is said although a host is silent, or hides processes. */
-static void judge_bare(struct judge *j)
-{
-	struct hang_graph *g = &j->g;
-
-	j->answer->bare = true;
-	bare_alone(j, true);
-	if (j->sink_cnt) {
-		g->missing[0] = '\0';
-		j->unlike = false;
-		return;
-	}
-	bare_found_check(g);
-	bare_alone(j, false);
-	for (uint32_t order = 0; order < BARE_ORDER && !j->sink_cnt && !g->missing[0]; order++)
-		bare_order(j, order);
-	if (!j->sink_cnt)
-		hang_graph_lacks(g,
-				 "no live page (spinwire's NCCL plugin is not used): no process is "
-				 "stopped and no port is down; whether it moves is not known");
-}
-
 /* ---- the answer ---- */
 
 void spw_hang_judge(const struct spw_hang_case *c, struct spw_hang_answer *answer_out)
 {
-	struct judge j = {.answer = answer_out};
+	struct hang_judge j = {.answer = answer_out};
 	bool paged = false;
 
 	memset(answer_out, 0, sizeof(*answer_out));
@@ -482,7 +412,7 @@ void spw_hang_judge(const struct spw_hang_case *c, struct spw_hang_answer *answe
 	else if (paged)
 		judge_paged(&j);
 	else
-		judge_bare(&j);
+		hang_judge_bare(&j);
 	if (j.unlike)
 		hang_graph_lacks(&j.g, "two unlike things hold the others up: undo one, ask again");
 	if (j.sink_cnt && !answer_out->missing[0])

@@ -17,13 +17,12 @@
 #include "hang/rules.h"
 
 #define LAST        (SPW_HANG_SNAP_CNT - 1)
-#define SENT_NS     100000000ll
 #define GPU_BUSY    80 /* percent */
 #define GPU_IS_IDLE 1  /* NVML's bit: the clock is low because nothing runs */
 #define CLOCK_LOW   70 /* percent of the others' */
 #define WAIT_LONG   5  /* percent of the time */
 
-/* ---- who has sent ---- */
+/* ---- who owes a send ---- */
 
 /* Of a process that has ended, the newest row stands for the last snapshot. */
 static const struct spw_hang_conn_row *conn_at(const struct hang_conn *conn, uint32_t snap)
@@ -39,48 +38,88 @@ static int64_t row_open(const struct spw_hang_conn_row *row)
 	return row->begun.value - row->ended.value;
 }
 
-/* Whether a rank has sent since the oldest of its open receives began. A view notes a movement up
- * to SPW_HANG_VIEW_US late, so a send must have been long before to say no. */
-static enum hang_tri rank_sent(const struct hang_graph *g, uint32_t rank, uint32_t snap)
+static bool row_is_counted(const struct spw_hang_conn_row *row)
 {
-	int64_t sent = INT64_MAX, oldest = -1, open = 0;
-
-	for (uint32_t i = 0; i < g->conn_cnt; i++) {
-		const struct spw_hang_conn_row *row = conn_at(&g->conn[i], snap);
-
-		if (g->conn[i].rank != rank)
-			continue;
-		if (!row || !row->moved_ns.known || !row->oldest_ns.known)
-			return HANG_UNKNOWN;
-		if (row->is_send.value) {
-			sent = SPW_MIN(sent, row->moved_ns.value);
-			open += row_open(row);
-		} else if (row_open(row)) {
-			oldest = SPW_MAX(oldest, row->oldest_ns.value);
-		}
-	}
-	if (oldest < 0 || sent == INT64_MAX)
-		return HANG_UNKNOWN;
-	if (open || sent <= oldest)
-		return HANG_YES;
-	return sent - oldest > SENT_NS ? HANG_NO : HANG_UNKNOWN;
+	return row && row->begun.known && row->ended.known;
 }
 
-/* In these collectives over a ring each rank begins with a send. The operation that hangs may be an
- * older one than the last, in which it does not: then others have not sent, either. */
-bool hang_rank_owes(const struct hang_graph *g, uint32_t rank, uint32_t snap)
+/* A rank's place in its ring. */
+struct late_ring {
+	int64_t own;   /* its open receives */
+	int64_t next;  /* those of the ranks to which it sends, on its connections */
+	uint32_t from; /* the rank from which all its open receives come; HANG_NONE: several, or
+			  none */
+	bool quiet;    /* all that it has sent has arrived: both ends count the same */
+	bool read;     /* all of it is known, and of one communicator */
+};
+
+static void ring_add(struct late_ring *ring, const struct spw_hang_conn_row *row, uint32_t from)
+{
+	ring->from = ring->own && ring->from != from ? HANG_NONE : from;
+	ring->own += row_open(row);
+}
+
+static struct late_ring late_ring(const struct hang_graph *g, uint32_t rank, uint32_t snap)
 {
 	const struct spw_hang_comm_row *comm = g->rank[rank].comm;
+	struct late_ring ring = {.from = HANG_NONE, .quiet = true, .read = true};
 
-	if (!comm || strcasecmp(comm->algorithm, "RING") ||
-	    (strcmp(comm->function, "AllReduce") && strcmp(comm->function, "AllGather") &&
-	     strcmp(comm->function, "ReduceScatter")))
-		return false;
+	for (uint32_t i = 0; i < g->conn_cnt; i++) {
+		const struct hang_conn *conn = &g->conn[i];
+		const struct spw_hang_conn_row *row = conn_at(conn, snap), *peer = NULL;
+
+		if (conn->rank != rank)
+			continue;
+		if (conn->peer != HANG_NONE)
+			peer = conn_at(&g->conn[conn->peer], snap);
+		if (!row_is_counted(row) || !row_is_counted(peer) || !comm ||
+		    ((row_open(row) || row_open(peer)) && row->comm[0] &&
+		     strcmp(row->comm, comm->comm)))
+			return (struct late_ring){.from = HANG_NONE};
+		if (row->is_send.value) {
+			ring.next += row_open(peer);
+			ring.quiet &= !row_open(row) && row->begun.value == peer->ended.value;
+		} else if (row_open(row)) {
+			ring_add(&ring, row, g->conn[conn->peer].rank);
+		}
+	}
+	return ring;
+}
+
+/* All ranks of a ring have the same number of receives open when a collective begins. A rank whose
+ * kernel does not run takes what arrives and sends nothing: then the next one's receives are open
+ * and some of its own are not, and nothing is under way between the two. */
+static bool ring_owes(const struct late_ring *ring)
+{
+	return ring->read && ring->quiet && ring->own < ring->next;
+}
+
+/* In these collectives over a ring each rank begins with a send. */
+static bool comm_is_ring(const struct spw_hang_comm_row *comm)
+{
+	return comm && !strcasecmp(comm->algorithm, "RING") && hang_is(comm->p2ps, 0) == HANG_YES &&
+	       (!strcmp(comm->function, "AllReduce") || !strcmp(comm->function, "AllGather") ||
+		!strcmp(comm->function, "ReduceScatter"));
+}
+
+/* The operation that hangs may be an older one than the last. So receives must show the ring: from
+ * rank to rank all the way round, which those of a tree do not do. */
+bool hang_rank_owes(const struct hang_graph *g, uint32_t rank, uint32_t snap)
+{
+	uint32_t at = rank, group = 0, round = 0;
+
 	for (uint32_t i = 0; i < g->rank_cnt; i++)
-		if (g->rank[i].paged && g->rank[i].group == g->rank[rank].group &&
-		    rank_sent(g, i, snap) != (i == rank ? HANG_NO : HANG_YES))
+		group += g->rank[i].group == g->rank[rank].group;
+	do {
+		const struct late_ring ring = late_ring(g, at, snap);
+
+		if (!g->rank[at].paged || !comm_is_ring(g->rank[at].comm) || !ring.read ||
+		    ring.from == HANG_NONE || ring_owes(&ring) != (at == rank))
 			return false;
-	return true;
+		at = ring.from;
+		round++;
+	} while (at != rank && round < group);
+	return at == rank && round == group;
 }
 
 /* ---- who is late ---- */

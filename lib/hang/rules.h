@@ -58,6 +58,8 @@ enum hang_tri hang_test_bare_qp(const struct hang_sink *sink);
 enum hang_tri hang_test_diverged(const struct hang_sink *sink);
 /* Fewer collectives than another rank that waits. */
 enum hang_tri hang_test_absent(const struct hang_sink *sink);
+/* Always yes: judge.c has found that it has no connection of sink->conn's communicator. */
+enum hang_tri hang_test_not_begun(const struct hang_sink *sink);
 /* The same of PyTorch's flight recorder: one number, two functions. */
 enum hang_tri hang_test_recorder(const struct hang_sink *sink);
 

@@ -6,7 +6,7 @@
  *   input: rate and moment (16 bytes), then what an entry of comm[] and one of conn[] begin with
  */
 #include "fuzz_hang.h"
-#include "hang/read_page.h"
+#include "hang/read/read_page.h"
 
 static size_t part_take(void *out, size_t bytes, const uint8_t *data, size_t size)
 {

@@ -4,7 +4,7 @@
  * Fuzzing a dump of PyTorch's flight recorder: any pickle. It is refused, or gives sound rows.
  */
 #include "fuzz_hang.h"
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

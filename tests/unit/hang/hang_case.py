@@ -37,7 +37,7 @@ class Case:
         if page:
             proc["profiler"] = 1
             snap["comm"] = [{"pid": pid, "comm": COMM, "rank": rank, "rank_cnt": self.cnt, "node_cnt": self.cnt,
-                             "colls": 8, "function": "AllReduce", "sequence": 7, "count": 1 << 20,
+                             "colls": 8, "p2ps": 0, "function": "AllReduce", "sequence": 7, "count": 1 << 20,
                              "datatype": "ncclFloat32", "algorithm": "RING"}]
             left, right = (rank - 1) % self.cnt, (rank + 1) % self.cnt
             snap["conn"] = [self.conn(rank, 0, 1, f"{rank:08x}{right:08x}", right),
@@ -94,6 +94,14 @@ class Case:
                 self.sends(other, "waiting")
             else:
                 self.waits_sent(other)
+
+    def owes(self, rank):
+        """Four receives are open on each rank; this one has taken what has come, and its kernel does not run."""
+        for other in range(self.cnt):
+            self.receives(other, cnt=4)
+        left = self.rows((rank - 1) % self.cnt, "conn")[0]
+        left.update(begun=72, ended=72)
+        self.rows(rank, "conn")[1].update(ended=72, receiving=2)
 
     def waits_sent(self, rank):
         row = self.rows(rank, "conn")[0]

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 
-import vectors_network # registers more of them
+import vectors_calls  # these two register more of them
+import vectors_network
 from hang_case import SECOND, VECTORS, Case, login_node, vector
 from hang_reports import hot_gpu
 
@@ -24,18 +25,15 @@ def late_in_its_own_receives():
     """Its receives are open before its kernel runs, as of each eager collective."""
     c = Case()
     c.late(1, 20)
-    c.receives(1)
-    c.set(1, "conn", 0, moved_ns=SECOND // 2)
-    c.set(1, "conn", 1, oldest_ns=SECOND // 4)
-    c.set(0, "conn", 0, moved_ns=SECOND // 5)
-    c.set(0, "conn", 1, oldest_ns=SECOND // 4)
+    c.receives(0, cnt=4)
+    c.receives(1, cnt=2)
     return c
 
 
 @vector("moves")
 def both_in_their_receives():
     c = late_in_its_own_receives()
-    c.set(1, "conn", 0, moved_ns=SECOND // 5)
+    c.receives(1, cnt=4)
     return c
 
 
@@ -327,9 +325,7 @@ def sizes_differ():
 @vector("culprit 1 gpu")
 def event_never_recorded():
     c = Case()
-    c.waits(0)
-    c.receives(1)
-    c.set(1, "conn", 0, moved_ns=60 * SECOND)
+    c.owes(1)
     c.idle(1)
     return c
 

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 
 /* Links of /proc, seals, NVML and netlink exist on a running machine only: callers ask before each.
  */

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 #include "plat/spw_plat.h"
 
 /* lib/plat marks what NVML does not answer with -1. */

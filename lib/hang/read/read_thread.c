@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 
 #define THREADS_MAX 1024 /* of a process */
 #define PIDS_MAX    65536

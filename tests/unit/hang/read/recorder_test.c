@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "hang/pickle.h"
+#include "hang/read/pickle.h"
 #include "read_kit.h"
 
 static struct spw_hang_snap snap;

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/spw_monotonic.h"
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 
 #define TOOL_MS    10000u /* gdb reads the symbols of all libraries */
 #define ALL_MS     SPW_HANG_STACKS_MS

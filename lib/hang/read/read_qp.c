@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "base/spw_netlink.h"
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 
 #define DEVICES_MAX  64u
 #define ANSWER_BYTES (64u << 10) /* the kernel's messages of a dump are shorter */

@@ -18,7 +18,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_monotonic.h"
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 #include "time/spw_time.h"
 
 static int64_t read_real_ns(void)

@@ -3,7 +3,7 @@
  *
  * Stacks as eu-stack, gdb and the kernel print them, and as another process may make them look.
  */
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 #include "read_kit.h"
 
 static struct spw_hang_snap snap;

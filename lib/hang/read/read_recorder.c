@@ -30,8 +30,8 @@
 #include "base/spw_err.h"
 #include "base/spw_monotonic.h"
 #include "base/spw_proc.h"
-#include "hang/pickle.h"
-#include "hang/read_impl.h"
+#include "hang/read/pickle.h"
+#include "hang/read/read_impl.h"
 
 /* What is beyond these counts is left out. */
 #define GROUPS_MAX    64u

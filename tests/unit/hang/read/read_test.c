@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "hang/read_page.h"
+#include "hang/read/read_page.h"
 #include "read_kit.h"
 
 static struct spw_hang_snap snap, later;

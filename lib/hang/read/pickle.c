@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "hang/pickle.h"
+#include "hang/read/pickle.h"
 
 #define MARK     UINT32_MAX /* on the stack */
 #define MEMO_MAX (1u << 24)

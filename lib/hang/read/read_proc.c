@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/spw_proc.h"
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 #include "plat/spw_nccl_file.h"
 
 #define MAPS_BYTES (4u << 20)

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 #include "plat/spw_plat.h"
 
 #define DEVICES_MAX 64

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 
 #define MOUNT "sys/fs/cgroup"
 

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hang/read_page.h"
+#include "hang/read/read_page.h"
 
 #define FDS_MAX 4096
 /* Rates of a counter that can be true; an age by another one is not known. */

@@ -7,7 +7,7 @@
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 #include "read_kit.h"
 
 static struct spw_hang_snap snap;

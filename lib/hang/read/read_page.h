@@ -6,7 +6,7 @@
 #ifndef HANG_READ_PAGE_H
 #define HANG_READ_PAGE_H
 
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 #include "hang/spw_hang_page.h"
 
 /* Whose page it is, and when it is read. */

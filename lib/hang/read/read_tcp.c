@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hang/read_impl.h"
+#include "hang/read/read_impl.h"
 
 #define TABLE_BYTES (1u << 20) /* of a table; what exceeds it is not read */
 #define FDS_MAX     4096       /* of a process */

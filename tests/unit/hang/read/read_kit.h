@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A recorded host in a folder of its own, made file by file (hang/read_impl.h).
+ * A recorded host in a folder of its own, made file by file (hang/read/read_impl.h).
  */
 #ifndef READ_KIT_H
 #define READ_KIT_H
