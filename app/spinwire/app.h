@@ -4,9 +4,9 @@
  * What the files of the program share: one struct app, and the calls of each file in the order in
  * which main makes them.
  *
- *   main     args ─ machine_read ─ rights ─ EAL ─ topology_open ─ app_run ─ report ─ topology_close
- *   control                                                       start ─ watch ─ stop
- *   lcores                                                          spw_pipe_run
+ *   main     args ─ machine ─ rights ─ EAL ─ topology ─ app_run ─ report ─ app_topology_close
+ *   control                                             start ─ watch ─ stop
+ *   lcores                                                spw_pipe_run
  *
  * "Control" is the main thread inside app_run. Telemetry runs in a thread of EAL's and takes a
  * lock.

@@ -102,7 +102,7 @@ void app_slo_backends(struct app *app, bool cpu_spare, enum spw_exec_kind chosen
 	struct spw_topo_conf *tc = &app->topo_conf;
 	const struct spw_slo_machine machine = {
 		.kind = app->conf.executor.kind,
-		.cpu_reads = tc->memory.kind != SPW_MEM_GPU,
+		.cpu_reads = tc->memory.kind != SPW_MEM_GPU && tc->memory.objects != SPW_MEM_GPU,
 		.cpu_spare = cpu_spare,
 		.gpu = chosen == SPW_EXEC_CUDA_PERSISTENT,
 		.ctas = (uint16_t)app->conf.executor.ctas,

@@ -187,7 +187,7 @@ static void objects_dict(struct app *app, const char *params SPW_UNUSED, struct 
 		app_dict_add(dict, "pid", (uint64_t)getpid());
 		app_dict_add(dict, "page_fd", (uint64_t)lane->stream.page_fd);
 		app_dict_add(dict, "page_bytes", lane->stream.page_bytes);
-		app_dict_add(dict, "memory_fd", (uint64_t)region->memfd);
+		app_dict_add(dict, "memory_fd", (uint64_t)region->shared_fd);
 		app_dict_add(dict, "memory_bytes", region->bytes);
 		for (int s = 0; s < SPW_OBJ_STATE_CNT; s++)
 			app_dict_add_as(dict, "states", app_objects_state_name(s),

@@ -116,6 +116,7 @@ static void topology_conf_rest(struct app *app)
 
 	tc->tsc = app->tsc;
 	tc->memory.kind = app->conf.memory.kind;
+	tc->memory.objects = app->conf.memory.objects;
 	tc->memory.slots = app->conf.memory.slots;
 	tc->memory.slot_bytes = app->conf.memory.slot_bytes;
 	tc->pipe.burst = (uint16_t)app->conf.run.burst;

@@ -124,6 +124,10 @@ const struct spw_opt conf_table[] = {
 	{MEM_FIELD(kind), .key = "kind", .name = "memory", .kind = SPW_OPT_CHOICE,
 	 .choice = mem_choice, .refused = mem_refused, .dflt = "auto",
 	 .help = "memory that the frames lie in"},
+	{MEM_FIELD(objects), .key = "objects", .name = "object-memory", .kind = SPW_OPT_CHOICE,
+	 .choice = mem_choice, .refused = mem_refused, .dflt = "auto",
+	 .help = "memory that objects lie in; gpu: a discrete GPU's own, which its kernels "
+		 "write and read without crossing PCIe"},
 	{MEM_FIELD(slots), .key = "slots", .name = "slots", .kind = SPW_OPT_NUMBER, .min = 64,
 	 .max = 1u << 24, .dflt = "8192", .help = "slots per queue, one frame each"},
 	{MEM_FIELD(slot_bytes), .key = "slot-size", .name = "slot-size", .kind = SPW_OPT_BYTES,

@@ -80,7 +80,7 @@ struct spw_conf {
 		uint64_t beat_timeout_ns;
 	} executor;
 	struct {
-		enum spw_mem_kind kind;
+		enum spw_mem_kind kind, objects;
 		uint32_t slots;      /* per queue */
 		uint64_t slot_bytes; /* payload room; a multiple of 64 */
 	} memory;

@@ -265,13 +265,28 @@ static int conf_handlers_check(const struct spw_exec_conf *conf, struct spw_exec
 	return rc ? spw_err_ctx(rc, "executor %s", spw_exec_kind_name(conf->kind)) : 0;
 }
 
-static int conf_check(const struct spw_exec_conf *conf, struct spw_exec_gpu *gpu_out)
+/* A CPU executor finds no address of a GPU's own memory: its first access would end the process. */
+static int conf_regions_check(const struct spw_exec_conf *conf)
 {
-	if ((!conf->handler && !conf->ring_handler) || !conf->ring_cnt)
-		return spw_err(EINVAL, "executor: needs a handler and at least one ring");
 	if (conf->region_cnt > SPW_REGION_MAX || (conf->region_cnt && !conf->region))
 		return spw_err(EINVAL, "executor: %u memory regions, of at most %d",
 			       conf->region_cnt, SPW_REGION_MAX);
+	for (uint16_t i = 0; conf->kind < SPW_EXEC_CUDA_PERSISTENT && i < conf->region_cnt; i++)
+		if (conf->region[i].kind == SPW_MEM_GPU)
+			return spw_err(ENOTSUP,
+				       "executor: it runs on the CPU, which cannot reach memory "
+				       "kind gpu: use a CUDA executor, or another kind");
+	return 0;
+}
+
+static int conf_check(const struct spw_exec_conf *conf, struct spw_exec_gpu *gpu_out)
+{
+	int rc = conf_regions_check(conf);
+
+	if (rc)
+		return rc;
+	if ((!conf->handler && !conf->ring_handler) || !conf->ring_cnt)
+		return spw_err(EINVAL, "executor: needs a handler and at least one ring");
 	if (conf->batch_cnt && (!SPW_IS_POW2(conf->batch_cnt) || conf->batch_cnt < 2 ||
 				conf->batch_cnt > SPW_GRING_BATCH_MAX))
 		return spw_err(EINVAL, "executor: %u batches per ring; a power of 2 from 2 to %u",

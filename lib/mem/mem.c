@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Regions: choose a kind (mem_choose.c), allocate it (mem_host.c; mem_cuda.c in the CUDA module),
- * give it an id. Ids travel in descriptors, so there are only SPW_REGION_MAX of them.
+ * Regions: choose a kind (mem_choose.c), allocate it (mem_host.c; mem_cuda.c in the CUDA module; a
+ * GPU's memory for other processes: mem_hand.c), give it an id. Ids travel in descriptors, so there
+ * are only SPW_REGION_MAX of them.
  *
  * Allocation of a region, and what each step decides:
  *
@@ -79,7 +80,7 @@ static int mem_alloc_host(const struct spw_mem_req *req, struct spw_region *regi
 	region->bytes = map.bytes;
 	region->page_bytes = map.page_bytes;
 	region->numa_node = map.numa_node;
-	region->memfd = map.fd;
+	region->shared_fd = map.fd;
 	return 0;
 }
 
@@ -114,7 +115,7 @@ static int mem_alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *
 		return rc;
 	rc = mem_cuda->register_host(region);
 	if (rc)
-		mem_unmap_host(region->host_va, region->bytes, region->memfd);
+		mem_unmap_host(region->host_va, region->bytes, region->shared_fd);
 	return rc;
 }
 
@@ -127,7 +128,8 @@ static int mem_alloc_kind(const struct spw_mem_req *req, struct spw_region *regi
 	case SPW_MEM_CUDA_REG:
 		return mem_alloc_cuda_reg(req, region);
 	case SPW_MEM_GPU:
-		return mem_cuda->gpu_alloc(req->bytes, region);
+		return req->shared ? mem_hand_open(req->bytes, region)
+				   : mem_cuda->gpu_alloc(req->bytes, region);
 	default:
 		return mem_alloc_host(req, region);
 	}
@@ -146,7 +148,7 @@ static void mem_log_region(const struct spw_region *region)
 /* A failure leaves nothing behind: the id is free again, and region_out stays zero. */
 int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_out)
 {
-	struct spw_region region = {.numa_node = -1, .memfd = -1};
+	struct spw_region region = {.numa_node = -1, .shared_fd = -1};
 	struct mem_gpu gpu;
 	int rc;
 
@@ -177,12 +179,14 @@ void spw_region_free(struct spw_region *region)
 		return;
 	if (region->kind == SPW_MEM_CUDA_HOST) {
 		mem_cuda->host_free(region);
+	} else if (region->hand) {
+		mem_hand_close(region);
 	} else if (region->kind == SPW_MEM_GPU) {
 		mem_cuda->gpu_free(region);
 	} else {
 		if (region->kind == SPW_MEM_CUDA_REG)
 			mem_cuda->unregister_host(region);
-		mem_unmap_host(region->host_va, region->bytes, region->memfd);
+		mem_unmap_host(region->host_va, region->bytes, region->shared_fd);
 	}
 	id_used[region->id] = false;
 	memset(region, 0, sizeof(*region));

@@ -8,7 +8,7 @@
  *          integrated GPU                       cuda-host
  *          discrete, can register memory        cuda-reg
  *          discrete, cannot                     cuda-host
- *          shared with other processes          cuda-reg: CUDA's own memory is its process's
+ *          shared with other processes          cuda-reg: cudaHostAlloc's is its process's
  *
  * A kind that was asked for is taken or refused, never replaced.
  */
@@ -37,6 +37,8 @@ void mem_gpu_of(const struct spw_plat_gpu *plat, struct mem_gpu *gpu_out)
 		.host_register = attr[SPW_PLAT_GPU_HOST_REGISTER_SUPPORTED] != 0,
 		.pageable_access = attr[SPW_PLAT_GPU_PAGEABLE_MEMORY_ACCESS] > 0,
 		.dma_buf = attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED] > 0,
+		.shareable = attr[SPW_PLAT_GPU_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] > 0 &&
+			     attr[SPW_PLAT_GPU_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED] > 0,
 		.ordered = attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_WRITES_ORDERING] >= ORDERED_FOR_OWNER,
 		.can_flush = flush > 0 && flush & FLUSH_BY_HOST,
 	};
@@ -77,19 +79,20 @@ static enum spw_mem_kind mem_choose_auto(const struct spw_mem_req *req, const st
 	return SPW_MEM_CUDA_REG;
 }
 
-/* The GPU's own memory: the CPU cannot read it, and the NIC must be able to write it in order, or
- * the executor flushes before each batch (spw_region.flush). */
-static int mem_check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
+static const char *mem_gpu_instead(const struct mem_gpu *gpu)
 {
-	if (!req->executor_is_gpu)
-		return spw_err(ENOTSUP, "memory kind gpu: the executor runs on the CPU, which "
-					"cannot read it: use host");
+	return gpu->integrated || !gpu->host_register ? "cuda-host" : "cuda-reg";
+}
+
+/* The NIC must be able to write it in order, or the executor flushes before each batch
+ * (spw_region.flush). */
+static int mem_check_gpu_nic(const struct mem_gpu *gpu)
+{
 	if (!gpu->dma_buf)
 		return spw_err(ENOTSUP,
 			       "memory kind gpu: %s has DMA_BUF_SUPPORTED 0, so no NIC reaches its "
 			       "memory: use %s",
-			       gpu->name,
-			       gpu->integrated || !gpu->host_register ? "cuda-host" : "cuda-reg");
+			       gpu->name, mem_gpu_instead(gpu));
 	if (!gpu->ordered && !gpu->can_flush)
 		return spw_err(ENOTSUP,
 			       "memory kind gpu: %s has GPU_DIRECT_RDMA_WRITES_ORDERING 0 and no "
@@ -97,6 +100,34 @@ static int mem_check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gp
 			       "frame before its last bytes are there: use cuda-reg",
 			       gpu->name);
 	return 0;
+}
+
+/* No NIC comes near it. An integrated GPU is refused though its driver may do it: its memory is the
+ * CPU's, which then would be shut out for nothing. */
+static int mem_check_gpu_shared(const struct mem_gpu *gpu)
+{
+	if (gpu->integrated)
+		return spw_err(ENOTSUP,
+			       "memory kind gpu: %s is integrated, its memory is that of the CPU: "
+			       "use auto",
+			       gpu->name);
+	if (!gpu->shareable)
+		return spw_err(
+			ENOTSUP,
+			"memory kind gpu: %s does not share its memory with other processes "
+			"(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED and "
+			"HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED are not both 1): use auto",
+			gpu->name);
+	return 0;
+}
+
+/* The GPU's own memory, which the CPU cannot reach. */
+static int mem_check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
+{
+	if (!req->executor_is_gpu)
+		return spw_err(ENOTSUP, "memory kind gpu: the executor runs on the CPU, which "
+					"cannot reach it: use host");
+	return req->shared ? mem_check_gpu_shared(gpu) : mem_check_gpu_nic(gpu);
 }
 
 /* The reason names what to take instead. */
@@ -127,10 +158,12 @@ static int mem_check_host(const struct spw_mem_req *req, const struct mem_gpu *g
 		       gpu->host_register && !gpu->integrated ? "cuda-reg" : "cuda-host");
 }
 
-/* What another process maps is a memfd, which CUDA registers; its own memory cannot be one. */
+/* What another process maps is a memfd, which CUDA registers, or a GPU's own memory, which has
+ * checks of its own; what cudaHostAlloc returns is neither. */
 static int mem_check_shared(enum spw_mem_kind kind, const struct mem_gpu *gpu)
 {
-	if (kind == SPW_MEM_HOST || (kind == SPW_MEM_CUDA_REG && gpu->host_register))
+	if (kind == SPW_MEM_HOST || kind == SPW_MEM_GPU ||
+	    (kind == SPW_MEM_CUDA_REG && gpu->host_register))
 		return 0;
 	return spw_err(ENOTSUP, "memory kind %s cannot be shared with other processes%s: use %s",
 		       spw_mem_kind_name(kind),
@@ -152,7 +185,7 @@ int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, struct 
 	region->kind = req->kind;
 	if (req->shared && (rc = mem_check_shared(req->kind, gpu)))
 		return rc;
-	region->flush = req->kind == SPW_MEM_GPU && !gpu->ordered && gpu->can_flush;
+	region->flush = req->kind == SPW_MEM_GPU && !req->shared && !gpu->ordered && gpu->can_flush;
 	snprintf(region->why, WHY_BYTES, "it was asked for%s",
 		 region->flush ? ", and each batch is flushed" : "");
 	return req->kind == SPW_MEM_HOST ? mem_check_host(req, gpu) : mem_check_cuda(req, gpu);

@@ -19,6 +19,7 @@ struct mem_gpu {
 	bool pageable_access; /* the GPU reads any host memory */
 	bool dma_buf;         /* its own memory can be exported to a NIC */
 	bool ordered; /* a kernel that learns of a frame later reads all that the NIC wrote of it */
+	bool shareable; /* other processes can map its own memory */
 	bool can_flush; /* the host can make what the NIC wrote there visible to kernels */
 	char name[64];
 	char why_not[SPW_ERR_TEXT_BYTES]; /* !usable: why */
@@ -61,6 +62,15 @@ void mem_unmap_host(void *va, size_t bytes, int fd);
  * Errors: -ENOMEM with both figures.
  */
 int mem_check_room(size_t bytes);
+
+/* ---- the GPU's own memory, for other processes (mem_hand.c) ---- */
+
+/* Purpose: allocates it, and opens the socket that hands it over (spw_region_hand); fills the
+ *   region. Owner: the caller, until mem_hand_close.
+ * Errors: those of spw_cuda_share_make, or of the socket.
+ */
+int mem_hand_open(size_t bytes, struct spw_region *region);
+void mem_hand_close(struct spw_region *region);
 
 /* ---- CUDA (mem_cuda.c, in the CUDA module) ---- */
 

@@ -9,7 +9,8 @@
  *   host        hugepages                     if it can           CPU executors, Grace
  *   cuda-host   cudaHostAlloc                 mapped              integrated GPUs (GB10)
  *   cuda-reg    hugepages, cudaHostRegister   mapped, over PCIe   discrete GPUs
- *   gpu         the GPU's own                 as its own          discrete GPUs with dma-buf
+ *   gpu         the GPU's own                 as its own          discrete GPUs: of a NIC's frames
+ *                                                                 with dma-buf, or of objects
  *
  * Managed memory (cudaMallocManaged) is refused: its pages move between CPU and GPU, and a NIC that
  * has registered them writes to where they were. No call takes memory that the caller allocated.
@@ -30,7 +31,9 @@ enum spw_mem_kind {
 	SPW_MEM_HOST,      /* hugepages, or plain pages with a warning */
 	SPW_MEM_CUDA_HOST, /* cudaHostAlloc, mapped */
 	SPW_MEM_CUDA_REG,  /* hugepages, registered by cudaHostRegister */
-	SPW_MEM_GPU,       /* the NIC writes it through a dma-buf, the CPU cannot; never by AUTO */
+	/* a NIC writes it through a dma-buf, or kernels do (shared); the CPU cannot; never by AUTO
+	 */
+	SPW_MEM_GPU,
 };
 
 struct spw_mem_req {
@@ -38,7 +41,8 @@ struct spw_mem_req {
 	size_t bytes;         /* > 0; rounded up to whole pages */
 	int numa_node;        /* preferred; -1: any */
 	bool executor_is_gpu; /* a CUDA executor will read it */
-	/* Other processes may map it (spw_region.memfd): host, or cuda-reg for a GPU. */
+	/* Other processes may map it (spw_region.shared_fd), and no NIC does: host; cuda-reg or gpu
+	 * for a GPU. */
 	bool shared;
 };
 
@@ -50,8 +54,11 @@ struct spw_region {
 	enum spw_mem_kind kind; /* never AUTO */
 	uint16_t id;            /* 0 .. SPW_REGION_MAX - 1, unique in the process */
 	int numa_node;          /* of the pages; -1 unknown */
-	int dmabuf_fd;          /* SPW_MEM_GPU: a dma-buf of all of it; else meaningless */
-	int memfd;              /* of a shared one, sealed: its size stays as it is; else -1 */
+	int dmabuf_fd; /* SPW_MEM_GPU, not shared: a dma-buf of all of it; else meaningless */
+	/* Of a shared one, else -1: what other processes open as /proc/PID/fd/N. A memfd, sealed:
+	 * its size stays as it is; of SPW_MEM_GPU the place of a socket (spw_region_hand). */
+	int shared_fd;
+	struct mem_hand *hand; /* private */
 	bool flush;    /* SPW_MEM_GPU: what a NIC wrote must be flushed before a kernel reads it */
 	char why[160]; /* why this kind: one clause */
 };
@@ -69,6 +76,19 @@ int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_ou
  * Thread: setup, after all users have stopped.
  */
 void spw_region_free(struct spw_region *region);
+
+/* What a process that connects to the socket of a GPU's memory is sent, beside one descriptor,
+ * which stands for the memory (cuda/spw_cuda_share.h). */
+struct spw_mem_handed {
+	uint8_t gpu[16]; /* its UUID */
+};
+
+/* Purpose: answers processes that have connected to the socket of a shared region of SPW_MEM_GPU:
+ *   one message of struct spw_mem_handed each, SOCK_SEQPACKET. The kernel lets in those that may
+ *   open /proc/PID/fd, as for a memfd. Of other regions it does nothing.
+ * Thread: control, about every 20 ms; it never waits.
+ */
+void spw_region_hand(const struct spw_region *region);
 
 /* Purpose: zeroed memory of the CPU's that other processes may map: they open /proc/PID/fd/FD.
  * Shape:   bytes: rounded up to whole pages, *bytes_out. Its size cannot be changed by anybody.

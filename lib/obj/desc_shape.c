@@ -177,7 +177,7 @@ int desc_shape_finish(struct desc_build *b)
 	if (rc)
 		return desc_fail(&b->at, rc);
 	for (uint32_t i = 0; i < shape->ndim; i++)
-		elements *= (uint64_t)shape->dim[i]; /* shape_read has bounded it */
+		elements *= (uint64_t)shape->dim[i]; /* desc_shape_read has bounded it */
 	shape->type_code = desc_type[b->type].code;
 	shape->type_bits = desc_type[b->type].bits;
 	shape->bytes = elements * (shape->type_bits / 8);

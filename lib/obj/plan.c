@@ -5,7 +5,7 @@
  * a few instructions, and what is constant was computed by desc_emit.c.
  *
  * Every value in the frame is an attacker's. at <= end <= len holds at every read: `at` moves only
- * by constants, which a later read or plan_payload checks, and by sums that plan_skip checks; all
+ * by constants, which a later read or payload_begin checks, and by sums that sum_skip checks; all
  * of it is far from 2^64. What is read lies below `head`, besides.
  *
  * plan_path.c calls it for frames whose way is not known, plan_begin.c to align. Before changing

@@ -4,7 +4,7 @@
  * Every finding: what it is called in the code, how bad it is, its stable code, to which docs and
  * scripts refer, what was found, and what to do, in one row. plat_find adds one; its arguments are
  * those of the sentence and then those of the remedy. Which facts lead to it is with the judge that
- * names it.
+ * names it; findings/findings.c says how to add one.
  *
  * Texts end without a full stop; what to do begins with the command.
  */

@@ -49,7 +49,7 @@ static void pci_link_read(struct plat_read *r, struct spw_plat_nic *nic, const c
 
 /* ---- configuration space ---- */
 
-/* The tree keeps the configuration space as hexadecimal digits (tree.c, tree_zeros_keep). */
+/* The tree keeps the configuration space as hexadecimal digits (tree.c, tree_text). */
 static uint32_t pci_config_byte(const char *hex, uint32_t at)
 {
 	char two[3] = {hex[2 * at], hex[2 * at + 1], '\0'};

@@ -3,7 +3,8 @@
  *
  * Makes this process a stream's consumer: maps the page and the objects of another process by its
  * descriptors (the kernel checks the right to, as for a debugger that only reads), registers the
- * objects with CUDA if a GPU is to read them, and claims the page.
+ * objects with CUDA if a GPU is to read them, or maps them if they lie in its own memory, and
+ * claims the page.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
@@ -23,6 +27,16 @@
 
 #define FREED_NS (2 * TENSOR_NS_PER_S) /* for the owner, to notice that a consumer died */
 #define RETRY_NS 10000000
+#define TAKE_S   2 /* the owner answers about every 20 ms */
+
+/* What /proc/PID/fd/N refuses, both to open and to connect to. */
+static int tensor_refused(const char *path, int error)
+{
+	return spw_err(error,
+		       "%s: %s: objects are handed over to processes of the same user with at "
+		       "least the capabilities of spinwire",
+		       path, strerror(error));
+}
 
 /* Opening /proc/PID/fd/N gives a descriptor of the same memfd, without a socket or any help of the
  * owner. The size is checked first: a mapped page beyond the end of its file raises SIGBUS when it
@@ -37,10 +51,7 @@ static int tensor_map(int32_t pid, int32_t fd, uint64_t bytes, void **at_out)
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
 	own = open(path, O_RDWR | O_CLOEXEC);
 	if (own < 0)
-		return spw_err(errno,
-			       "%s: %s: objects are handed over to processes of the same user "
-			       "with at least the capabilities of spinwire",
-			       path, strerror(errno));
+		return tensor_refused(path, errno);
 	*at_out = MAP_FAILED;
 	if (!fstat(own, &stat) && (uint64_t)stat.st_size >= bytes)
 		*at_out = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0);
@@ -49,6 +60,12 @@ static int tensor_map(int32_t pid, int32_t fd, uint64_t bytes, void **at_out)
 			     (unsigned long long)bytes);
 	close(own);
 	return rc;
+}
+
+/* A GPU's own memory. */
+static bool tensor_is_own(const struct tensor_place *place)
+{
+	return !strcmp(place->kind, "gpu");
 }
 
 /* The page first: its own sizes have to fit what telemetry reported before they are used. Another
@@ -63,13 +80,100 @@ static int tensor_map_both(struct spw_tensor_stream *stream, const struct tensor
 	if (!rc && stream->page->buffer_cnt * stream->page->buffer_stride > place->memory_bytes)
 		rc = spw_err(EPROTO, "its buffers need more than %llu bytes of memory",
 			     (unsigned long long)place->memory_bytes);
-	if (!rc)
+	if (!rc && !tensor_is_own(place))
 		rc = tensor_map(place->pid, place->memory_fd, place->memory_bytes,
 				(void **)&stream->memory);
 	if (rc)
 		munmap(stream->page, place->page_bytes);
 	return rc;
 }
+
+static void tensor_unmap_both(const struct spw_tensor_stream *stream,
+			      const struct tensor_place *place)
+{
+	munmap(stream->page, place->page_bytes);
+	if (stream->memory)
+		munmap(stream->memory, place->memory_bytes);
+}
+
+/* ---- a GPU's own memory ---- */
+
+/* The control buffer has room for one descriptor: more are closed by the kernel, and flagged. */
+static int take_message(int from, struct spw_mem_handed *handed_out, int *fd_out)
+{
+	union {
+		struct cmsghdr head; /* aligns it */
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec data = {handed_out, sizeof(*handed_out)};
+	struct msghdr message = {.msg_iov = &data,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = CMSG_LEN(sizeof(int))};
+	const ssize_t got = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
+
+	if (got < 0)
+		return -errno;
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN(sizeof(int)))
+		return -EPROTO;
+	memcpy(fd_out, CMSG_DATA(c), sizeof(int));
+	if (got == sizeof(*handed_out) && !(message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)))
+		return 0;
+	close(*fd_out);
+	return -EPROTO;
+}
+
+/* The owner sends a descriptor of it through a socket (mem_hand.c), since /proc/PID/fd/N opens the
+ * driver's device anew; the socket's place is behind /proc, where the kernel checks as for a memfd.
+ */
+static int tensor_take(const struct tensor_place *place, struct spw_mem_handed *handed_out,
+		       int *fd_out)
+{
+	const struct timeval limit = {.tv_sec = TAKE_S};
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int from = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), rc;
+
+	if (from < 0)
+		return spw_err(errno, "socket: %s", strerror(errno));
+	snprintf(at.sun_path, sizeof(at.sun_path), "/proc/%d/fd/%d", place->pid, place->memory_fd);
+	setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(from, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)); /* and of connect */
+	if (connect(from, (const struct sockaddr *)&at, sizeof(at)))
+		rc = -errno;
+	else
+		rc = take_message(from, handed_out, fd_out);
+	close(from);
+	if (rc == -EAGAIN)
+		return spw_err(ETIMEDOUT,
+			       "spinwire (pid %d) does not hand over the objects' memory within "
+			       "%d s: is it stopped?",
+			       place->pid, TAKE_S);
+	if (rc == -EPROTO || rc == -ECONNREFUSED || rc == -ECONNRESET)
+		return spw_err(EPROTO, "%s: hands over no memory of a GPU", at.sun_path);
+	return rc ? tensor_refused(at.sun_path, -rc) : 0;
+}
+
+static int tensor_open_own(struct spw_tensor_stream *stream, const struct tensor_place *place,
+			   enum spw_tensor_device device, int32_t gpu)
+{
+	struct spw_mem_handed handed;
+	int fd = -1, rc;
+
+	if (device == SPW_TENSOR_CPU)
+		return spw_err(ENOTSUP,
+			       "its objects lie in a GPU's own memory, which the CPU cannot read: "
+			       "open it for CUDA, or start spinwire with another --object-memory");
+	rc = tensor_take(place, &handed, &fd);
+	if (rc)
+		return rc;
+	rc = tensor_cuda_open_own(&stream->cuda, gpu, &handed, fd, place->memory_bytes);
+	close(fd);
+	return rc;
+}
+
+/* ---- the consumer ---- */
 
 /* Names the process that is in the way: a forgotten notebook is the usual one. */
 static int tensor_busy(uint32_t pid, bool dead)
@@ -113,13 +217,16 @@ static int tensor_claim(struct spw_obj_page *page)
 
 /* SPW_TENSOR_AUTO takes a GPU where the objects are in memory meant for one, and goes on by the CPU
  * where that fails. SPW_TENSOR_CUDA reports the failure, because the caller cannot do without. */
-static int tensor_open_cuda(struct spw_tensor_stream *stream, const char *kind,
+static int tensor_open_cuda(struct spw_tensor_stream *stream, const struct tensor_place *place,
 			    enum spw_tensor_device device, int32_t gpu)
 {
 	int rc;
 
 	stream->cuda.gpu = -1;
-	if (device == SPW_TENSOR_CPU || (device == SPW_TENSOR_AUTO && strncmp(kind, "cuda-", 5)))
+	if (tensor_is_own(place))
+		return tensor_open_own(stream, place, device, gpu);
+	if (device == SPW_TENSOR_CPU ||
+	    (device == SPW_TENSOR_AUTO && strncmp(place->kind, "cuda-", 5)))
 		return 0;
 	rc = tensor_cuda_open(&stream->cuda, gpu, stream->memory, stream->memory_bytes);
 	return device == SPW_TENSOR_AUTO ? 0 : rc;
@@ -143,7 +250,7 @@ static int tensor_start(struct spw_tensor_stream *stream, const struct tensor_pl
 	if (stream->owner_fd < 0)
 		return spw_err(errno, "pidfd_open of spinwire (pid %d): %s", place->pid,
 			       strerror(errno));
-	rc = tensor_open_cuda(stream, place->kind, device, gpu);
+	rc = tensor_open_cuda(stream, place, device, gpu);
 	if (!rc) {
 		rc = tensor_claim(stream->page);
 		if (rc)
@@ -174,8 +281,7 @@ int tensor_attach(const struct tensor_place *place, enum spw_tensor_device devic
 		rc = spw_err(ENOMEM, "no memory for %u buffers", head.page->buffer_cnt);
 	}
 	if (rc) {
-		munmap(head.page, place->page_bytes);
-		munmap(head.memory, place->memory_bytes);
+		tensor_unmap_both(&head, place);
 		free(stream);
 		return spw_err_ctx(rc, "stream %s", place->name);
 	}

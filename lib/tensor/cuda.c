@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The GPU that reads a stream's objects: their memory, registered with the CUDA driver, and events
- * that show when the kernels of a stream have ended. The driver is opened at run time and never
- * closed. The context is the GPU's primary one, which CUDA's runtime, torch and CuPy use as well.
- * Source of names and numbers: CUDA driver API, cuda.h.
+ * The GPU that reads a stream's objects: their memory, registered with the CUDA driver or a GPU's
+ * own and mapped, and events that show when the kernels of a stream have ended. The driver is
+ * opened at run time and never closed. The context is the GPU's primary one, which CUDA's runtime,
+ * torch and CuPy use as well. Source of names and numbers: CUDA driver API, cuda.h.
  *
  * Calls come on any thread, so each makes the context current for its time, and allows in this
  * thread what a graph capture of another thread would forbid. A stream that is being captured is
@@ -15,11 +15,12 @@
  * writes into it. "Not ready" and errors of a capture keep it; any other error is one of a context
  * that runs nothing any more.
  */
-#include <dlfcn.h>
 #include <errno.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/spw_err.h"
+#include "cuda/spw_cuda_library.h"
+#include "cuda/spw_cuda_share.h"
 #include "tensor/tensor.h"
 
 #define CUDA_NOT_READY       600
@@ -30,67 +31,52 @@
 #define EVENT_DISABLE_TIMING 2u
 #define CAPTURE_RELAXED      2
 
-/* symbol, field, arguments */
-#define CUDA_CALL_LIST(X)                                                                          \
-	X("cuInit", init, (unsigned int flags))                                                    \
-	X("cuDeviceGet", device, (int *device, int ordinal))                                       \
-	X("cuDevicePrimaryCtxRetain", retain, (void **context, int device))                        \
-	X("cuDevicePrimaryCtxRelease_v2", give_back, (int device))                                 \
-	X("cuCtxGetCurrent", current, (void **context))                                            \
-	X("cuCtxGetDevice", current_device, (int *device))                                         \
-	X("cuCtxPushCurrent_v2", push, (void *context))                                            \
-	X("cuCtxPopCurrent_v2", pop, (void **context))                                             \
-	X("cuMemHostRegister_v2", add, (void *at, size_t bytes, unsigned int flags))               \
-	X("cuMemHostUnregister", remove, (void *at))                                               \
-	X("cuMemHostGetDevicePointer_v2", address, (uint64_t * out, void *at, unsigned int flags)) \
-	X("cuThreadExchangeStreamCaptureMode", capture_mode, (int *mode))                          \
-	X("cuStreamIsCapturing", capturing, (uintptr_t stream, int *state))                        \
-	X("cuEventCreate", event, (void **event, unsigned int flags))                              \
-	X("cuEventRecord", record, (void *event, uintptr_t stream))                                \
-	X("cuEventQuery", query, (void *event))                                                    \
-	X("cuEventDestroy_v2", destroy, (void *event))
-
-#define CUDA_FIELD(symbol, field, args) int(*field) args;
-#define CUDA_FIND(symbol, field, args)  {symbol, &cuda_calls.field},
+/* field, symbol, arguments */
+#define CUDA_CALL_LIST(X)                                                                        \
+	X(init, cuInit, (unsigned int flags))                                                    \
+	X(device, cuDeviceGet, (int *device, int ordinal))                                       \
+	X(retain, cuDevicePrimaryCtxRetain, (void **context, int device))                        \
+	X(give_back, cuDevicePrimaryCtxRelease_v2, (int device))                                 \
+	X(current, cuCtxGetCurrent, (void **context))                                            \
+	X(current_device, cuCtxGetDevice, (int *device))                                         \
+	X(push, cuCtxPushCurrent_v2, (void *context))                                            \
+	X(pop, cuCtxPopCurrent_v2, (void **context))                                             \
+	X(add, cuMemHostRegister_v2, (void *at, size_t bytes, unsigned int flags))               \
+	X(remove, cuMemHostUnregister, (void *at))                                               \
+	X(address, cuMemHostGetDevicePointer_v2, (uint64_t * out, void *at, unsigned int flags)) \
+	X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                          \
+	X(capturing, cuStreamIsCapturing, (uintptr_t stream, int *state))                        \
+	X(event, cuEventCreate, (void **event, unsigned int flags))                              \
+	X(record, cuEventRecord, (void *event, uintptr_t stream))                                \
+	X(query, cuEventQuery, (void *event))                                                    \
+	X(destroy, cuEventDestroy_v2, (void *event))
 
 struct tensor_cuda_calls {
-	CUDA_CALL_LIST(CUDA_FIELD)
+	CUDA_CALL_LIST(SPW_CUDA_LIBRARY_MEMBER)
 };
 
 static struct tensor_cuda_calls cuda_calls;
 static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
 static int cuda_status;
-static char cuda_missing[64];
+static char cuda_missing[SPW_ERR_TEXT_BYTES];
 
 /* Once a process: a driver that is missing does not come while it runs. */
 static void cuda_load(void)
 {
-	const struct {
-		const char *symbol;
-		void *at;
-	} wanted[] = {CUDA_CALL_LIST(CUDA_FIND)};
-	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	struct tensor_cuda_calls *of = &cuda_calls;
+	const struct spw_cuda_symbol wanted[] = {CUDA_CALL_LIST(SPW_CUDA_LIBRARY_SYMBOL)};
 
-	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wanted); i++) {
-		void *symbol = lib ? dlsym(lib, wanted[i].symbol) : NULL;
-
-		if (!symbol) {
-			strncpy(cuda_missing, wanted[i].symbol, sizeof(cuda_missing) - 1);
-			return;
-		}
-		memcpy(wanted[i].at, &symbol, sizeof(symbol));
-	}
-	cuda_status = cuda_calls.init(0);
+	if (spw_cuda_library_open("libcuda.so.1", "CUDA driver", wanted, SPW_ARRAY_CNT(wanted)))
+		snprintf(cuda_missing, sizeof(cuda_missing), "%s", spw_err_text());
+	else
+		cuda_status = of->init(0);
 }
 
 static int cuda_find(const struct tensor_cuda_calls **calls_out)
 {
 	pthread_once(&cuda_once, cuda_load);
 	if (cuda_missing[0])
-		return spw_err(ENOTSUP,
-			       "no CUDA driver with %s: install the NVIDIA driver, or read "
-			       "the objects by the CPU",
-			       cuda_missing);
+		return spw_err(ENOTSUP, "%s, or read the objects by the CPU", cuda_missing);
 	if (cuda_status)
 		return spw_err(ENOTSUP, "the CUDA driver does not start (cuInit: error %d)",
 			       cuda_status);
@@ -167,31 +153,92 @@ void tensor_cuda_unmap(const struct tensor_cuda *cuda, void *memory)
 	cuda_leave(cuda, mode);
 }
 
+/* The context of the GPU; the memory is the caller's next step. */
+static int cuda_start(struct tensor_cuda *cuda, int32_t gpu)
+{
+	int error;
+
+	cuda->gpu = gpu;
+	error = cuda->calls->device(&cuda->device, gpu);
+	if (!error)
+		error = cuda->calls->retain(&cuda->context, cuda->device);
+	return error ? cuda_failed("there is no such GPU, or it is not free", error) : 0;
+}
+
+/* After an error of the second step the context is given back, and nothing is mapped. */
+static int cuda_started(struct tensor_cuda *cuda, int rc, void *memory, uint64_t bytes)
+{
+	if (rc) {
+		tensor_cuda_close(cuda);
+		return rc;
+	}
+	cuda->memory = memory;
+	cuda->bytes = bytes;
+	return 0;
+}
+
 int tensor_cuda_open(struct tensor_cuda *cuda, int32_t gpu, void *memory, uint64_t bytes)
 {
-	int error, rc;
+	int rc;
 
 	*cuda = (struct tensor_cuda){.gpu = -1};
 	rc = cuda_find(&cuda->calls);
 	if (rc)
 		return rc;
-	cuda->gpu = cuda_choose(cuda->calls, gpu);
-	error = cuda->calls->device(&cuda->device, cuda->gpu);
-	if (!error)
-		error = cuda->calls->retain(&cuda->context, cuda->device);
-	rc = error ? cuda_failed("there is no such GPU, or it is not free", error)
-		   : tensor_cuda_map(cuda, memory, bytes, &cuda->at);
-	if (rc)
-		tensor_cuda_close(cuda);
-	else
-		cuda->memory = memory;
+	rc = cuda_start(cuda, cuda_choose(cuda->calls, gpu));
+	rc = rc ? rc : tensor_cuda_map(cuda, memory, bytes, &cuda->at);
+	return cuda_started(cuda, rc, memory, bytes);
+}
+
+/* Which GPU it is: the one whose memory it is. Kernels of another could reach it only as a peer,
+ * and slowly. */
+static int cuda_owner(int32_t gpu, const struct spw_mem_handed *handed, int *ordinal_out)
+{
+	const uint8_t *u = handed->gpu;
+	int rc = spw_cuda_share_find(u, ordinal_out);
+
+	if (rc == -ENODEV)
+		return spw_err(ENODEV,
+			       "the objects lie in the memory of GPU-%02x%02x%02x%02x-..., which "
+			       "this process does not have: nvidia-smi -L lists GPUs, "
+			       "CUDA_VISIBLE_DEVICES may hide it",
+			       u[0], u[1], u[2], u[3]);
+	if (!rc && gpu != SPW_TENSOR_GPU_AUTO && gpu != *ordinal_out)
+		return spw_err(EINVAL,
+			       "the objects lie in the memory of GPU %d, not %d: open it for that "
+			       "one",
+			       *ordinal_out, gpu);
 	return rc;
+}
+
+int tensor_cuda_open_own(struct tensor_cuda *cuda, int32_t gpu, const struct spw_mem_handed *handed,
+			 int fd, uint64_t bytes)
+{
+	int ordinal, mode, rc;
+
+	*cuda = (struct tensor_cuda){.gpu = -1};
+	rc = cuda_find(&cuda->calls);
+	rc = rc ? rc : cuda_owner(gpu, handed, &ordinal);
+	if (rc)
+		return rc;
+	rc = cuda_start(cuda, ordinal);
+	if (!rc) {
+		rc = cuda_enter(cuda, &mode);
+		rc = rc ? cuda_failed("cuCtxPushCurrent", rc) : 0;
+	}
+	if (!rc) {
+		rc = spw_cuda_share_map(ordinal, fd, bytes, &cuda->at);
+		cuda_leave(cuda, mode);
+	}
+	return cuda_started(cuda, rc, NULL, bytes);
 }
 
 void tensor_cuda_close(struct tensor_cuda *cuda)
 {
 	if (cuda->memory)
 		tensor_cuda_unmap(cuda, cuda->memory);
+	else if (cuda->bytes)
+		spw_cuda_share_unmap(cuda->at, cuda->bytes);
 	if (cuda->context)
 		cuda->calls->give_back(cuda->device);
 	*cuda = (struct tensor_cuda){.gpu = -1};

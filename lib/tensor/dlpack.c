@@ -107,7 +107,12 @@ int spw_tensor_dlpack(struct spw_tensor_stream *stream, const struct spw_tensor 
 		      const struct spw_tensor_export *how, void **managed_out)
 {
 	struct dl_export *export;
-	int rc = how->cuda ? spw_tensor_record(stream, tensor, how->cuda_stream) : 0;
+	int rc;
+
+	if (!how->cuda && !stream->memory)
+		return spw_err(ENOTSUP, "stream %s lies in a GPU's own memory: export it for CUDA",
+			       spw_tensor_page(stream)->name);
+	rc = how->cuda ? spw_tensor_record(stream, tensor, how->cuda_stream) : 0;
 
 	if (!rc)
 		rc = tensor_keep(stream, tensor);

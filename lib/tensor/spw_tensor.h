@@ -39,7 +39,8 @@ extern "C" {
 struct spw_tensor_stream; /* opaque */
 
 enum spw_tensor_device {
-	/* CUDA for objects in memory of kind cuda-reg if there is a GPU, else CPU */
+	/* CUDA for objects in a GPU's own memory, and in memory of kind cuda-reg if there is a GPU,
+	 * else CPU */
 	SPW_TENSOR_AUTO,
 	SPW_TENSOR_CPU,
 	SPW_TENSOR_CUDA,
@@ -58,7 +59,7 @@ struct spw_tensor_conf {
 
 /* An object that was taken. Copies of it are the same object. */
 struct spw_tensor {
-	void *data;    /* of the CPU; page->object_bytes, aligned to 256 */
+	void *data;    /* page->object_bytes, aligned to 256; NULL: in a GPU's own memory */
 	uint64_t cuda; /* its address for CUDA; 0 without a GPU */
 	const struct spw_obj_receipt *receipt;
 	uint64_t generation;
@@ -72,7 +73,9 @@ struct spw_tensor {
  * Thread:  any; blocks for up to 2 s per running DPDK program of this user.
  * Errors:  -ENOENT nobody publishes it; -EINVAL several are meant, or it has no such stream; -EBUSY
  * another process consumes it (named); -EACCES /proc/PID/fd may not be opened; -EPROTO the page is
- * of another version; -ENOTSUP objects in a GPU's own memory, or no CUDA where it was asked for. */
+ * of another version, or the memory is not what was reported; -ENOTSUP no CUDA where it was asked
+ * for or needed; of objects in a GPU's own memory: -ENODEV, -EINVAL it is another GPU, -ETIMEDOUT.
+ */
 int spw_tensor_open(const struct spw_tensor_conf *conf, struct spw_tensor_stream **stream_out);
 
 /* Purpose:  takes no more. Waits up to 5 s for kernels in noted streams.
@@ -99,7 +102,7 @@ int32_t spw_tensor_gpu(const struct spw_tensor_stream *stream);
  * Shape:   timeout_ns: 0 returns at once, below 0 waits for ever.
  * Errors:  -ETIMEDOUT; -EPIPE the stream has ended and all its objects were taken; -EOWNERDEAD its
  *          owner died.
- * Order:   what the executor wrote into the object is visible (P1, P3 of obj/spw_obj_page.h).
+ * Order:   what the executor wrote into the object is visible (OB1, OB3 of obj/spw_obj_page.h).
  * Thread:  any, one at a time. */
 int spw_tensor_next(struct spw_tensor_stream *stream, int64_t timeout_ns,
 		    struct spw_tensor *tensor_out);

@@ -63,7 +63,8 @@ static void stream_free(struct spw_tensor_stream *stream)
 		tensor_cuda_forget(&stream->cuda, &stream->slot[i].noted);
 	tensor_cuda_close(&stream->cuda);
 	spw_obj_page_reclaim(stream->page, (uint32_t)getpid());
-	munmap(stream->memory, stream->memory_bytes);
+	if (stream->memory)
+		munmap(stream->memory, stream->memory_bytes);
 	munmap(stream->page, stream->page_bytes);
 	close(stream->owner_fd);
 	pthread_mutex_destroy(&stream->reap_lock);
@@ -283,7 +284,7 @@ static void tensor_fill(struct spw_tensor_stream *stream, uint32_t buffer, uint6
 	slot->noted.cnt = slot->noted.recorded = 0;
 	spw_thr_store_rel(&slot->word, generation << 16 | SLOT_HELD); /* [TE3] */
 	*tensor_out = (struct spw_tensor){
-		.data = stream->memory + at,
+		.data = stream->memory ? stream->memory + at : NULL,
 		.cuda = stream->cuda.calls ? stream->cuda.at + at : 0,
 		.receipt = &page->buffer[buffer].receipt,
 		.generation = generation,

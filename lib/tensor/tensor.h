@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "mem/spw_mem.h"
 #include "tensor/spw_tensor.h"
 
 #define TENSOR_NOTED_MAX 8u /* CUDA streams of one object */
@@ -39,15 +40,23 @@ struct tensor_cuda_calls;
 struct tensor_cuda {
 	const struct tensor_cuda_calls *calls; /* NULL: no CUDA */
 	void *context;
-	void *memory; /* registered */
-	uint64_t at;  /* its address for the GPU */
-	int32_t gpu;  /* -1: none */
-	int device;   /* CUDA's handle of it */
+	void *memory;   /* registered; NULL: the GPU's own is mapped */
+	uint64_t bytes; /* of either; 0: none */
+	uint64_t at;    /* its address for the GPU */
+	int32_t gpu;    /* -1: none */
+	int device;     /* CUDA's handle of it */
 };
 
 /* Purpose: makes the objects' memory readable by a GPU.
  * Errors:  -ENOTSUP with the reason. */
 int tensor_cuda_open(struct tensor_cuda *cuda, int32_t gpu, void *memory, uint64_t bytes);
+
+/* Purpose: the same of a GPU's own memory, for which fd stands (cuda/spw_cuda_share.h).
+ * Shape:   gpu: as the caller asked for, and refused if it is another one; fd stays the caller's.
+ * Errors:  -ENODEV the process has no such GPU; -EINVAL another was asked for; -ENOTSUP, -EPROTO.
+ */
+int tensor_cuda_open_own(struct tensor_cuda *cuda, int32_t gpu, const struct spw_mem_handed *handed,
+			 int fd, uint64_t bytes);
 void tensor_cuda_close(struct tensor_cuda *cuda);
 
 /* Purpose: registers more memory of this process: pages of its own.
@@ -79,7 +88,7 @@ struct tensor_slot {
 
 struct spw_tensor_stream {
 	struct spw_obj_page *page;
-	uint8_t *memory;
+	uint8_t *memory; /* NULL: it is a GPU's own */
 	uint64_t page_bytes, memory_bytes;
 	struct tensor_cuda cuda;
 	uint32_t forks;

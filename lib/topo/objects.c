@@ -7,7 +7,7 @@
  *
  *   region 0 .. n-1   the pools                         attached to every port
  *   region n          tables of moves, a lane each      the lcore writes, executors read
- *   region n+1 ..     objects, a lane each              executors write; a memfd
+ *   region n+1 ..     objects, a lane each              executors write; other processes map it
  *   page              receipts and states, a lane each  the lcore's and the consumer's; a memfd
  *
  * Consumers are other processes, or this one. One that ends without giving its buffers back is
@@ -46,12 +46,13 @@ static uint32_t topo_stream_cnt(const struct spw_topo *topo)
 	return cnt;
 }
 
-/* shared: a memfd, which other processes can map. Regions are released with the topology, also
- * those that were added before an error. */
+/* shared: other processes can map it, and it may be a GPU's own; the lcore writes the others.
+ * Regions are released with the topology, also those that were added before an error. */
 static int topo_region_add(struct spw_topo *topo, size_t bytes, int numa_node, bool shared,
 			   const char *what)
 {
 	const struct spw_mem_req req = {
+		.kind = shared ? topo->conf.memory.objects : SPW_MEM_AUTO,
 		.bytes = bytes,
 		.numa_node = numa_node,
 		.executor_is_gpu = topo_conf_is_gpu(&topo->conf),
@@ -245,9 +246,14 @@ static void stream_consumer_turn(struct spw_topo_stream *s)
 
 void spw_topo_consumers(struct spw_topo *topo)
 {
-	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		if (topo->lane[i]->stream.obj)
-			stream_consumer_turn(&topo->lane[i]->stream);
+	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
+		struct spw_topo_stream *s = &topo->lane[i]->stream;
+
+		if (!s->obj)
+			continue;
+		stream_consumer_turn(s);
+		spw_region_hand(&topo->region[s->region]);
+	}
 }
 
 /* ---- end ---- */

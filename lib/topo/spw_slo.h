@@ -54,7 +54,7 @@ struct spw_slo_conf {
 /* What a run may choose from. */
 struct spw_slo_machine {
 	enum spw_exec_kind kind; /* AUTO, or CUDA_PERSISTENT: no other kind */
-	bool cpu_reads;          /* the CPU can read the frames' memory */
+	bool cpu_reads;          /* the CPU can reach frames and objects */
 	bool cpu_spare;          /* there is a core for the thread of each lane */
 	bool gpu;                /* and handlers for it */
 	uint16_t ctas;           /* of each lane, as asked for; 0: one, or the measured default */

@@ -81,7 +81,8 @@ struct spw_topo_conf {
 	uint32_t lane_cnt; /* 1 .. SPW_TOPO_LANE_MAX */
 	struct {
 		enum spw_mem_kind kind;
-		uint32_t slots; /* per lane */
+		enum spw_mem_kind objects; /* where objects lie */
+		uint32_t slots;            /* per lane */
 		/* room for a frame; the port's headroom and alignment are added */
 		size_t slot_bytes;
 	} memory;
@@ -256,8 +257,8 @@ void spw_topo_rest(struct spw_topo *topo, uint32_t backend);
  * it has not ended yet, try again; those of spw_exec_start. It rests on. Thread:  control. */
 int spw_topo_wake(struct spw_topo *topo, uint32_t backend);
 
-/* Purpose: finds consumers of objects that ended, and frees what they held; about every 20 ms.
- * Thread:  control. */
+/* Purpose: finds consumers of objects that ended, and frees what they held; hands a GPU's own
+ * memory to new ones; about every 20 ms. Thread:  control. */
 void spw_topo_consumers(struct spw_topo *topo);
 
 /* Purpose: the next port event of any lane.

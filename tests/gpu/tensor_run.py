@@ -35,7 +35,7 @@ def published(kind="cuda-host", gap_us=1000, count=1_000_000):
             while not os.path.exists(path):
                 time.sleep(0.01)
             try:
-                yield
+                yield process
             finally:
                 process.terminate()
 
@@ -58,9 +58,44 @@ def torch_reads():
             assert torch.equal(torch.utils.dlpack.from_dlpack(tensor.__dlpack__(dl_device=(1, 0))), want(tensor, "cpu"))
 
 
-def others_read():
+def has_module():
+    """Whether the bundle has spinwire's CUDA module, which finds the GPU whose memory is shared."""
+    found = os.path.exists(os.path.join(HERE, "libspinwire-cuda.so"))
+    if not found:
+        print("  left out: the bundle has no spinwire")
+    return found
+
+
+def own_memory():
+    """Objects in the GPU's own memory, which another process made: torch reads every byte, NumPy is refused, streams
+    are waited for, and the memory outlives its owner."""
+    if not has_module():
+        return
+    with published("gpu") as publisher:
+        with spinwire.open() as stream:
+            assert stream.gpu == 0
+            for _ in range(200):
+                tensor = next(stream)
+                assert torch.equal(torch.from_dlpack(tensor), want(tensor)), tensor
+                assert torch.equal(torch.as_tensor(tensor, device="cuda"), want(tensor)), tensor
+            with contextlib.suppress(TypeError):
+                raise AssertionError(f"NumPy read {numpy.asarray(tensor)}")
+            tensor.release()
+            assert slow_read(stream, lambda tensor, side: torch.from_dlpack(tensor)), "rewritten under the kernel"
+        with contextlib.suppress(spinwire.Error):
+            spinwire.open(device="cpu")
+            raise AssertionError("the CPU was let in")
+        with spinwire.open() as stream:
+            kept = [next(stream) for _ in range(BUFFERS - 1)]
+            publisher.kill()
+            publisher.wait()
+            for tensor in kept:
+                assert torch.equal(torch.from_dlpack(tensor), want(tensor)), tensor
+
+
+def others_read(kind="cuda-host"):
     """CuPy, JAX and Numba, where they are."""
-    with published(), spinwire.open() as stream:
+    with published(kind), spinwire.open() as stream:
         with contextlib.suppress(ImportError):
             import cupy  # pylint: disable=import-outside-toplevel
             for take in (cupy.from_dlpack, cupy.asarray):
@@ -78,6 +113,11 @@ def others_read():
             tensor = next(stream)
             assert (cuda.as_cuda_array(tensor).copy_to_host() == want(tensor, "cpu").numpy()).all()
             print("  Numba")
+
+
+def others_read_own():
+    if has_module():
+        others_read("gpu")
 
 
 def slow_read(stream, how):
@@ -192,7 +232,7 @@ CONFIG = """ports:
   - spec: "mlx5:mlx5_0,mode=eth,udp=5357"
     objects: mark.yaml
 executor: {{ kind: {executor} }}
-memory: {{ slots: 4096 }}
+memory: {{ slots: 4096, objects: {memory} }}
 """
 SINK, SOURCE = "02:00:00:00:00:02", "02:00:00:00:00:01"
 
@@ -204,12 +244,12 @@ def card(folder, mac):
 
 
 @contextlib.contextmanager
-def fed(executor="cuda-persistent"):
+def fed(executor="cuda-persistent", memory="auto"):
     """A stream of objects whose rows are spinwire-gen's frames, from a spinwire that open() starts."""
     with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder
         program = " ".join([*card(folder, SINK), os.path.join(HERE, "spinwire")])
-        files = {"mark.yaml": MARK, "mark.conf.yaml": CONFIG.format(executor=executor),
+        files = {"mark.yaml": MARK, "mark.conf.yaml": CONFIG.format(executor=executor, memory=memory),
                  "spinwire": f'#!/bin/sh\nexec {program} "$@"\n'}
         for name, text in files.items():
             with open(os.path.join(folder, name), "w", encoding="ascii") as file:
@@ -233,14 +273,14 @@ def mark_of(rows):
             for row in rows]
 
 
-def resident():
+def resident(memory="auto"):
     """torch.cuda.synchronize beside spinwire's resident kernel, which is another process's, returns; the kernel goes on
     placing frames, and what it placed is whole."""
     if not os.path.exists(os.path.join(HERE, "spinwire")):
         print("  left out: the bundle has no spinwire")
         return
     signal.alarm(120)  # a hang ends loudly
-    with fed() as stream:
+    with fed(memory=memory) as stream:
         assert stream.gpu == 0, "the objects do not lie in memory that the GPU maps"
         for _ in range(50):
             tensor = stream.next(30)
@@ -256,7 +296,13 @@ def resident():
     signal.alarm(0)
 
 
-CASES = {case.__name__: case for case in (torch_reads, others_read, stream_order, graph, late_deleter, ring, resident)}
+def resident_own():
+    """The same, and the kernel writes into the GPU's own memory."""
+    resident("gpu")
+
+
+CASES = {case.__name__: case for case in (torch_reads, own_memory, others_read, others_read_own, stream_order, graph,
+                                          late_deleter, ring, resident, resident_own)}
 if __name__ == "__main__":
     print(torch.cuda.get_device_name(), "torch", torch.__version__, "numpy", numpy.__version__)
     for name in sys.argv[1:] or CASES:

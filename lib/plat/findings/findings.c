@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Findings: what the facts mean for a data plane that spins, and what to do about it. list.h has
- * them all; the judges here and beside say when. An unknown fact is never a finding. This file:
+ * Findings: what the facts mean for a data plane that spins, and what to do about it. findings.h
+ * has them all; the judges here and beside say when. An unknown fact is never a finding. This file:
  * cores and memory.
  *
  * A finding is made by one judge from facts alone, never from the machine: a saved tree gives the
@@ -11,9 +11,9 @@
  *   cores, nodes, memory   findings.c      plat.c calls the judges (plat_impl.h) once all facts are
  *   drivers, rights        host.c          read; ../pairs.c judges what --measure adds
  *   NICs, links, GIDs      nic.c
- *   GPUs                   gpu.c
+ *   GPUs, NCCL             gpu.c, nccl.c
  *
- * A new finding is a row of list.h, one plat_find, and a machine that has it in
+ * A new finding is a row of findings.h, one plat_find, and a machine that has it in
  * tests/unit/plat/variants.json. A fact that it needs is read by its reader in lib/plat first.
  */
 #include <stdarg.h>

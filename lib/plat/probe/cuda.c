@@ -16,8 +16,8 @@
 
 #include "base/spw_err.h"
 #include "cuda/spw_cuda.h"
+#include "cuda/spw_cuda_library.h"
 #include "plat/plat_impl.h"
-#include "plat/probe/library.h"
 
 #define CUDA_FUNCTIONS(X)                                             \
 	X(init, cuInit, (unsigned int flags))                         \
@@ -29,7 +29,7 @@
 	X(attr, cuDeviceGetAttribute, (int *value, int attr, int device))
 
 struct cuda {
-	CUDA_FUNCTIONS(PLAT_LIBRARY_MEMBER)
+	CUDA_FUNCTIONS(SPW_CUDA_LIBRARY_MEMBER)
 };
 
 #define ATTR_ID(prefix, name, id)   id,
@@ -45,8 +45,8 @@ const char *spw_plat_gpu_attr_name(enum spw_plat_gpu_attr attr)
 
 static int probe_cuda_open(const char *path, struct cuda *of)
 {
-	const struct plat_symbol wanted[] = {CUDA_FUNCTIONS(PLAT_LIBRARY_SYMBOL)};
-	int rc = plat_library_open(path, "CUDA driver", wanted, SPW_ARRAY_CNT(wanted));
+	const struct spw_cuda_symbol wanted[] = {CUDA_FUNCTIONS(SPW_CUDA_LIBRARY_SYMBOL)};
+	int rc = spw_cuda_library_open(path, "CUDA driver", wanted, SPW_ARRAY_CNT(wanted));
 
 	if (rc)
 		return rc;

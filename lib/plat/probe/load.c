@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "base/spw_monotonic.h"
+#include "cuda/spw_cuda_library.h"
 #include "plat/plat_impl.h"
-#include "plat/probe/library.h"
 
 #define COPY_BYTES  (64ull << 20)
 #define HOST_COPIES 16u
@@ -46,15 +46,15 @@
 	X(wait, cuCtxSynchronize, (void))
 
 struct load {
-	LOAD_FUNCTIONS(PLAT_LIBRARY_MEMBER)
+	LOAD_FUNCTIONS(SPW_CUDA_LIBRARY_MEMBER)
 	const char *nvml;
 };
 
 static bool probe_load_open(const char *path, struct load *of)
 {
-	const struct plat_symbol wanted[] = {LOAD_FUNCTIONS(PLAT_LIBRARY_SYMBOL)};
+	const struct spw_cuda_symbol wanted[] = {LOAD_FUNCTIONS(SPW_CUDA_LIBRARY_SYMBOL)};
 
-	return plat_library_open(path, "CUDA driver", wanted, SPW_ARRAY_CNT(wanted)) == 0 &&
+	return spw_cuda_library_open(path, "CUDA driver", wanted, SPW_ARRAY_CNT(wanted)) == 0 &&
 	       of->init(0) == 0;
 }
 

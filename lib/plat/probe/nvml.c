@@ -13,8 +13,8 @@
  */
 #include <stdio.h>
 
+#include "cuda/spw_cuda_library.h"
 #include "plat/plat_impl.h"
-#include "plat/probe/library.h"
 
 #define NVML_CLOCK_SM       1
 #define NVML_CLOCK_MEM      2
@@ -45,16 +45,16 @@ struct nvml_pci {
 	X(width_max, nvmlDeviceGetMaxPcieLinkWidth, (void *device, unsigned int *lanes))
 
 struct nvml {
-	NVML_FUNCTIONS(PLAT_LIBRARY_MEMBER)
+	NVML_FUNCTIONS(SPW_CUDA_LIBRARY_MEMBER)
 	const char *(*error)(int rc);
 };
 
 static bool probe_nvml_open(const char *path, struct nvml *of)
 {
-	const struct plat_symbol wanted[] = {
-		NVML_FUNCTIONS(PLAT_LIBRARY_SYMBOL){"nvmlErrorString", &of->error}};
+	const struct spw_cuda_symbol wanted[] = {
+		NVML_FUNCTIONS(SPW_CUDA_LIBRARY_SYMBOL){"nvmlErrorString", &of->error}};
 
-	return plat_library_open(path, "NVML", wanted, SPW_ARRAY_CNT(wanted)) == 0 &&
+	return spw_cuda_library_open(path, "NVML", wanted, SPW_ARRAY_CNT(wanted)) == 0 &&
 	       of->init() == 0;
 }
 

@@ -12,7 +12,7 @@
 #include <errno.h>
 
 #include "base/spw_err.h"
-#include "plat/probe/library.h"
+#include "cuda/spw_cuda_library.h"
 #include "plat/spw_plat.h"
 
 #define NVML_CLOCK_SM 1
@@ -43,7 +43,7 @@ struct nvml_user {
 	  (void *device, unsigned int *cnt, struct nvml_user *user))
 
 struct nvml_now {
-	NVML_NOW_FUNCTIONS(PLAT_LIBRARY_MEMBER)
+	NVML_NOW_FUNCTIONS(SPW_CUDA_LIBRARY_MEMBER)
 };
 
 /* Any error is "not known": a GPU may answer "Not Supported" to each of them. */
@@ -91,11 +91,11 @@ static void nvml_now_gpu(const struct nvml_now *nvml, void *device, struct spw_p
 int spw_plat_gpus_now(const char *lib, struct spw_plat_gpu_now *gpu_out)
 {
 	struct nvml_now nvml, *of = &nvml;
-	const struct plat_symbol wanted[] = {NVML_NOW_FUNCTIONS(PLAT_LIBRARY_SYMBOL)};
+	const struct spw_cuda_symbol wanted[] = {NVML_NOW_FUNCTIONS(SPW_CUDA_LIBRARY_SYMBOL)};
 	unsigned int cnt = 0;
 	void *device;
-	int rc = plat_library_open(lib ? lib : "libnvidia-ml.so.1", "NVML", wanted,
-				   SPW_ARRAY_CNT(wanted));
+	int rc = spw_cuda_library_open(lib ? lib : "libnvidia-ml.so.1", "NVML", wanted,
+				       SPW_ARRAY_CNT(wanted));
 
 	if (rc < 0)
 		return rc;

@@ -117,6 +117,16 @@ def test_memory_without_gpu():
     refused(["--port", "null", "--memory", "cuda-host"], 2, "cuda")
 
 
+def test_object_memory():
+    """An executor on the CPU does not reach a GPU's own memory, whether there is a GPU or not."""
+    with spwlab.scratch() as folder:
+        stream = os.path.join(folder, "mark.yaml")
+        spwtest.write_file(folder, "mark.yaml", "format: mark\nset: { packets: 8, payload: 64 }\nbuffers: 8\n")
+        refused(["--port", "null", "--objects", stream, "--object-memory", "gpu", "--executor", "inline"], 2,
+                "memory kind gpu", "use host")
+        refused(["--port", "null", "--objects", stream, "--object-memory", "cuda-host"], 2, "cannot be shared")
+
+
 def test_capture_cut_short():
     """The record and the byte where it breaks are named."""
     with spwlab.scratch() as folder:

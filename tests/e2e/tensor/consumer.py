@@ -15,6 +15,7 @@ import spinwire
 import spinwire.stream
 
 COUNT = 20
+FAKE_AT = 1 << 48  # tests/unit/tensor/fake_driver.h
 LCORES = ("--lcores", "0@0,1@0")
 
 
@@ -186,6 +187,24 @@ def refuses(config):
         assert not hasattr(stream.next(5), "__cuda_array_interface__")
 
 
+def own_memory(config):
+    refused(lambda: spinwire.open(config, device="cpu"), errno.ENOTSUP, "the CPU cannot read", "--object-memory")
+    refused(lambda: spinwire.open(config, device="cuda:1"), errno.EINVAL, "GPU 0, not 1")
+    with spinwire.open(config) as stream:
+        for tensor, number in zip(stream, range(20)):
+            assert tensor.receipt.id == number and tensor.__dlpack_device__() == (2, 0)
+            address = tensor.__cuda_array_interface__["data"][0] - FAKE_AT
+            got = numpy.ctypeslib.as_array((ctypes.c_int32 * 1024).from_address(address))
+            assert (got == numpy.arange(1024) + number * 1000).all(), number
+            for take, wrong in ((numpy.asarray, TypeError), (lambda t: t.__dlpack__(dl_device=(1, 0)), BufferError)):
+                try:
+                    take(tensor)
+                    raise AssertionError("the CPU read it")
+                except wrong:
+                    pass
+            tensor.__dlpack__()
+
+
 def no_library(config):
     refused(lambda: spinwire.open(config), errno.ELIBACC, "nowhere.so", "spinwire-tools", "SPW_TENSOR_LIB")
 
@@ -234,11 +253,20 @@ def drains(config):
             print(*seen)
 
 
+def wait_for_full():
+    """Until the publisher has found no free buffer."""
+    mark = os.path.join(os.environ["RUNTIME_DIRECTORY"], "dpdk", "camera", "dpdk_telemetry.v2.full")
+    end = time.monotonic() + 20
+    while not os.path.exists(mark):
+        assert time.monotonic() < end, "a buffer is still free"
+        time.sleep(0.01)
+
+
 def owner_dies(config):
     """What was published can still be read; then the error names the process."""
     with spinwire.open(config) as stream:
         first = stream.next(5)
-        time.sleep(0.2)
+        wait_for_full()
         os.kill(stream.pid, 9)
         time.sleep(0.1)
         seen = []
@@ -273,9 +301,9 @@ def interrupted(config):
 
 
 def silent(config):
-    """What has waited long without an object says so once."""
+    """What has waited long without an object says so once. None is published while all buffers are held."""
     with spinwire.open(config) as stream:
-        stream.next(5).release()
+        _kept = [stream.next(5) for _ in range(stream.buffers)]
         stream._silent_at = 1e-9  # pylint: disable=protected-access
         for _ in range(2):
             try:

@@ -7,7 +7,9 @@
  *   publisher SOCKET CONFIG NAME BUFFERS COUNT GAP_US [KIND]
  *
  * An object is int32 [4][256]; element i of object n is n * 1000 + i. After COUNT objects the
- * stream has ended; the program stays until SIGTERM, and prints what became of the objects.
+ * stream has ended; the program stays until SIGTERM, and prints what became of the objects. The
+ * first time that no buffer is free it makes the file SOCKET.full. With KIND gpu objects are copied
+ * into the GPU's own memory, which lib/mem makes and hands over.
  * `publisher layout` prints offsets of what Python reads.
  */
 #include <errno.h>
@@ -22,12 +24,27 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/spw_err.h"
+#include "cuda/spw_cuda_library.h"
+#include "mem/spw_mem.h"
 #include "obj/spw_obj.h"
 #include "tensor/spw_tensor.h"
 
 #define ROWS    4
 #define COLUMNS 256
 #define BYTES   (ROWS * COLUMNS * sizeof(int32_t))
+
+#define CUDA_CALLS(X)                                                           \
+	X(device, cuDeviceGet, (int *device, int ordinal))                      \
+	X(retain, cuDevicePrimaryCtxRetain, (void **context, int device))       \
+	X(push, cuCtxPushCurrent_v2, (void *context))                           \
+	X(copy, cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes)) \
+	X(wait, cuStreamSynchronize, (void *stream))
+
+static struct {
+	CUDA_CALLS(SPW_CUDA_LIBRARY_MEMBER)
+} cuda;
+static struct spw_region region; /* of KIND gpu */
 
 static volatile sig_atomic_t stopped;
 static struct spw_obj_page *page;
@@ -59,6 +76,30 @@ static void *shared(const char *name, uint64_t bytes, int *fd_out)
 	return at;
 }
 
+/* Returns: what is copied to the region. */
+static void *own(uint64_t *bytes, int *fd_out)
+{
+	const struct spw_mem_req req = {.kind = SPW_MEM_GPU,
+					.bytes = *bytes,
+					.numa_node = -1,
+					.executor_is_gpu = true,
+					.shared = true};
+	typeof(cuda) *of = &cuda;
+	const struct spw_cuda_symbol wanted[] = {CUDA_CALLS(SPW_CUDA_LIBRARY_SYMBOL)};
+	void *context, *copy = malloc(*bytes);
+	int device;
+
+	if (!copy || spw_region_alloc(&req, &region) ||
+	    spw_cuda_library_open("libcuda.so.1", "CUDA driver", wanted, SPW_ARRAY_CNT(wanted)) ||
+	    of->device(&device, 0) || of->retain(&context, device) || of->push(context)) {
+		fprintf(stderr, "%s\n", spw_err_text());
+		exit(1);
+	}
+	*bytes = region.bytes;
+	*fd_out = region.shared_fd;
+	return copy;
+}
+
 static void make(char **arg, uint32_t buffers, const char *kind)
 {
 	struct spw_obj_desc desc = {
@@ -70,12 +111,13 @@ static void make(char **arg, uint32_t buffers, const char *kind)
 			  .stride = {COLUMNS, 1},
 			  .bytes = BYTES},
 	};
-	uint64_t page_bytes = spw_obj_page_bytes(buffers);
+	uint64_t page_bytes = spw_obj_page_bytes(buffers), bytes = buffers * BYTES;
 	int page_fd, memory_fd;
 
 	snprintf(desc.name, sizeof(desc.name), "%s", arg[3]);
 	page = shared("page", page_bytes, &page_fd);
-	memory = shared("objects", buffers * BYTES, &memory_fd);
+	memory = strcmp(kind, "gpu") ? shared("objects", bytes, &memory_fd)
+				     : own(&bytes, &memory_fd);
 	spw_obj_page_init(page, &desc, BYTES, 1000000000);
 	snprintf(row, sizeof(row),
 		 "{\"/spinwire/objects\": {\"0\": {\"name\": \"%s\", \"kind\": \"%s\", \"config\": "
@@ -83,7 +125,7 @@ static void make(char **arg, uint32_t buffers, const char *kind)
 		 "\"description\": \"%s.description\", \"pid\": %d, \"page_fd\": %d, "
 		 "\"page_bytes\": %llu, \"memory_fd\": %d, \"memory_bytes\": %llu}}}",
 		 arg[3], kind, arg[2], arg[2], getpid(), page_fd, (unsigned long long)page_bytes,
-		 memory_fd, (unsigned long long)(buffers * BYTES));
+		 memory_fd, (unsigned long long)bytes);
 }
 
 static void *serve(void *arg)
@@ -124,6 +166,10 @@ static bool publish(uint64_t id)
 		return false;
 	for (int32_t i = 0; i < ROWS * COLUMNS; i++)
 		memory[(size_t)b * ROWS * COLUMNS + (size_t)i] = (int32_t)id * 1000 + i;
+	if (region.bytes && (cuda.copy(region.dev_va + (uint64_t)b * BYTES,
+				       memory + (size_t)b * ROWS * COLUMNS, BYTES) ||
+			     cuda.wait(NULL)))
+		die("cuMemcpyHtoD");
 	buffer->receipt = (struct spw_obj_receipt){
 		.id = id,
 		.generation = generation,
@@ -146,6 +192,18 @@ static bool publish(uint64_t id)
 	spw_thr_store_rel(&page->head, generation);
 	spw_thr_store_rel(&page->wake, (uint32_t)generation);
 	return true;
+}
+
+/* SOCKET.full: every buffer holds an object, and another one is due. */
+static void mark_full(const char *socket_path)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s.full", socket_path);
+	file = fopen(path, "w");
+	if (!file || fclose(file))
+		die(path);
 }
 
 /* What the control thread does: a consumer that died holds nothing. */
@@ -198,13 +256,14 @@ int main(int argc, char **argv)
 		die("thread");
 	for (uint64_t id = 0; !stopped; nanosleep(&(struct timespec){0, (long)gap_ns}, NULL)) {
 		bury();
+		spw_region_hand(&region);
 		if (id == count) {
 			spw_thr_store_rel(&page->ended, 1u);
 		} else if (publish(id)) {
 			published++;
 			id++;
-		} else {
-			shed++;
+		} else if (!shed++) {
+			mark_full(argv[1]);
 		}
 	}
 	printf("published %llu, waited %llu times\n", (unsigned long long)published,

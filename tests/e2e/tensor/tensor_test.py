@@ -40,12 +40,12 @@ class Place:
         return os.path.join(self.folder, "dpdk", name, "dpdk_telemetry.v2")
 
     @contextlib.contextmanager
-    def publisher(self, name="camera", count=20, gap_us=1000):
+    def publisher(self, name="camera", count=20, kind="host"):
         """Yields a list that has its words once it has ended."""
         path, out = self.socket(name), []
         # pylint: disable-next=consider-using-with
         process = spwlab.spawn([PUBLISHER, path, os.path.realpath(self.config), name, str(BUFFERS), str(count),
-                                str(gap_us)], stdout=subprocess.PIPE, text=True)
+                                "1000", kind], stdout=subprocess.PIPE, text=True, env=self.env)
         try:
             spwlab.wait_for(lambda: os.path.exists(path) or process.poll() is not None, 20, "the publisher")
             yield out
@@ -148,7 +148,7 @@ def test_two_consumers():
 
 
 def test_silent():
-    with place() as here, here.publisher(gap_us=900_000):
+    with place() as here, here.publisher():
         text = here.consume("silent")
     equal(text.count("still waiting for the first object of camera (spinwire is process "), 1, text)
     equal(text.count("nothing"), 2, text)
@@ -164,6 +164,16 @@ def test_document():
                               timeout=60, check=True).stdout
     equal(text.splitlines()[:2], ["0 complete 511.5", "1 partial 1511.5"], text)
     equal(len(text.splitlines()), 20, text)
+
+
+def test_own_memory():
+    """Objects in a GPU's own memory, by a stand-in for its driver on both sides."""
+    with place() as here:
+        here.env.update(LD_LIBRARY_PATH=os.path.dirname(os.environ["SPW_FAKE_DRIVER"]),
+                        SPW_CUDA_MODULE=os.environ["SPW_FAKE_MODULE"])
+        with here.publisher(kind="gpu") as out:
+            here.consume("own_memory")
+    check("published 20," in out[0], out[0])
 
 
 def test_layout():

@@ -64,7 +64,7 @@ static void a_whole_file_is_read(void **state)
 		"  - { spec: 'null:', lcores: 5, handler: './syn.so:port=443' }\n"
 		"executor: { kind: cpu, handler: ./my.so, batches: 256, cores: [8-9, 10], "
 		"beat-timeout: 2.5s }\n"
-		"memory: { kind: host, slots: 0x400, slot-size: 9KiB }\n"
+		"memory: { kind: host, objects: gpu, slots: 0x400, slot-size: 9KiB }\n"
 		"run: { seconds: 90, frames: 1000000, json: '-', stamps: off, burst: 32 }\n";
 
 	(void)state;
@@ -90,6 +90,7 @@ static void a_whole_file_is_read(void **state)
 	assert_int_equal(conf.executor.cores.core[2], 10);
 	assert_int_equal(conf.executor.beat_timeout_ns, 2500000000);
 	assert_int_equal(conf.memory.kind, SPW_MEM_HOST);
+	assert_int_equal(conf.memory.objects, SPW_MEM_GPU);
 	assert_int_equal(conf.memory.slots, 1024);
 	assert_int_equal(conf.memory.slot_bytes, 9216);
 	assert_true(conf.run.seconds_ns == 90000000000ull);
@@ -182,6 +183,7 @@ static const struct {
 	{"executor: { cores: 4, }\nrun: { burst: x }\n", "f.yaml:2:15"},
 	{"executor: { cores: [[1]] }\n", "a list where a core number"},
 	{"memory: { kind: managed }\n", "its pages move between CPU and GPU"},
+	{"memory: { objects: managed }\n", "its pages move between CPU and GPU"},
 	{"memory: { slot-size: 2KB }\n", "unknown unit 'KB'; allowed: B, KiB, MiB, GiB"},
 	{"memory: { slot-size: 100B }\n", "allowed: 64B .. 64MiB, a multiple of 64"},
 	{"memory: { slot-size: 2048 }\n", "'2048' has no unit: 2048B? allowed"},

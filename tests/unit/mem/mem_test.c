@@ -68,7 +68,7 @@ static void shared_memory_is_mapped_elsewhere(void **state SPW_UNUSED)
 	req.shared = true;
 	assert_int_equal(spw_region_alloc(&req, &region), 0);
 	assert_int_equal(region.kind, SPW_MEM_HOST);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", region.memfd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", region.shared_fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	assert_true(fd >= 0);
 	other = mmap(NULL, region.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -78,7 +78,7 @@ static void shared_memory_is_mapped_elsewhere(void **state SPW_UNUSED)
 	assert_int_equal(ftruncate(fd, 4096), -1);
 	munmap(other, region.bytes);
 	close(fd);
-	fd = region.memfd;
+	fd = region.shared_fd;
 	spw_region_free(&region);
 	assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
@@ -200,12 +200,12 @@ struct choice {
 #define GB10                                                               \
 	{                                                                  \
 		.usable = true, .integrated = true, .host_register = true, \
-		.pageable_access = true, .name = "GB10"                    \
+		.pageable_access = true, .shareable = true, .name = "GB10" \
 	}
 #define H100                                                                             \
 	{                                                                                \
 		.usable = true, .host_register = true, .dma_buf = true, .ordered = true, \
-		.name = "H100"                                                           \
+		.shareable = true, .name = "H100"                                        \
 	}
 #define LOOSE                                                                           \
 	{                                                                               \
@@ -218,7 +218,7 @@ struct choice {
 #define FLUSHED                                                                            \
 	{                                                                                  \
 		.usable = true, .host_register = true, .dma_buf = true, .can_flush = true, \
-		.name = "FLUSHED"                                                          \
+		.shareable = true, .name = "FLUSHED"                                       \
 	}
 #define OLD                                   \
 	{                                     \
@@ -280,14 +280,20 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 	choices_check(table, SPW_ARRAY_CNT(table), false);
 }
 
-static void shared_memory_is_a_memfd(void **state SPW_UNUSED)
+static void shared_memory_is_a_memfd_or_a_gpus(void **state SPW_UNUSED)
 {
 	static const struct choice table[] = {
 		{NONE, SPW_MEM_AUTO, false, 0, SPW_MEM_HOST, "on the CPU"},
 		{H100, SPW_MEM_AUTO, true, 0, SPW_MEM_CUDA_REG, "other processes"},
 		{GB10, SPW_MEM_AUTO, true, 0, SPW_MEM_CUDA_REG, "other processes"},
 		{OLD, SPW_MEM_AUTO, true, -ENOTSUP, 0, "use a CPU executor"},
-		{H100, SPW_MEM_GPU, true, -ENOTSUP, 0, "cannot be shared"},
+		{H100, SPW_MEM_CUDA_HOST, true, -ENOTSUP, 0, "cannot be shared"},
+		{H100, SPW_MEM_GPU, true, 0, SPW_MEM_GPU, "asked for"},
+		{FLUSHED, SPW_MEM_GPU, true, 0, SPW_MEM_GPU, "asked for"}, /* no NIC: no flush */
+		{H100, SPW_MEM_GPU, false, -ENOTSUP, 0, "the executor runs on the CPU"},
+		{GB10, SPW_MEM_GPU, true, -ENOTSUP, 0, "is integrated"},
+		{GH200, SPW_MEM_GPU, true, -ENOTSUP, 0, "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"},
+		{NONE, SPW_MEM_GPU, true, -ENOTSUP, 0, "no driver): use host"},
 	};
 
 	choices_check(table, SPW_ARRAY_CNT(table), true);
@@ -420,7 +426,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(ids_are_unique_and_reused, set_up),
 		cmocka_unit_test_setup(names_go_both_ways, set_up),
 		cmocka_unit_test_setup(every_machine_gets_its_kind, set_up),
-		cmocka_unit_test_setup(shared_memory_is_a_memfd, set_up),
+		cmocka_unit_test_setup(shared_memory_is_a_memfd_or_a_gpus, set_up),
 		cmocka_unit_test_setup(recorded_machines_get_their_kind, set_up),
 		cmocka_unit_test_setup(managed_memory_is_refused, set_up),
 		cmocka_unit_test_setup(this_machine_does_it_or_says_why, set_up),

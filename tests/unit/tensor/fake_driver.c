@@ -9,12 +9,12 @@
 
 #include "fake_driver.h"
 
-#define DEVICE     7
+#define DEVICE     FAKE_DEVICE
 #define NO_CONTEXT 201
 #define NOT_READY  600
 #define CAPTURED   907
 
-struct fake_driver fake_driver;
+struct fake_driver fake_driver = {.shareable = 1};
 
 static _Thread_local int depth;
 static _Thread_local int mode;

@@ -176,7 +176,8 @@ class Tensor:
         _, quick, python = _library()
         own = self.__dlpack_device__()
         device = own if dl_device is None else tuple(map(int, dl_device))
-        if copy or device not in (own, (DL_CPU, 0)):
+        here = (own, (DL_CPU, 0)) if self._raw and self._raw.data else (own,)
+        if copy or device not in here:
             raise BufferError("an object is handed over without a copy, and where it is")
         versioned = max_version is not None and max_version[0] >= 1
         how = _Export(versioned, device[0] == DL_CUDA, max(stream or 1, 1))
@@ -195,6 +196,8 @@ class Tensor:
 
     @property
     def __array_interface__(self):
+        if self._raw and not self._raw.data:  # NumPy would make an array of one Python object of an AttributeError
+            raise TypeError("the object lies in a GPU's own memory: torch.from_dlpack(tensor).cpu() copies it")
         return self._interface(self._raw and self._raw.data)
 
     @property
@@ -380,7 +383,7 @@ def open(of=None, stream=None, device=None, prefix=None, eal=()):  # pylint: dis
     that runs. A config that no running spinwire has is started, with the EAL arguments `eal`.
 
     stream   its name, where the config has several
-    device   "cpu", "cuda", "cuda:1": who reads the objects; None: a GPU if they lie in memory of kind cuda-*
+    device   "cpu", "cuda", "cuda:1": who reads the objects; None: a GPU if they lie in memory of kind cuda-* or gpu
     prefix   EAL's file prefix of the spinwire that is meant"""
     kind, _, gpu = (device or "").partition(":")
     if (kind or None) not in DEVICES:

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A library that is opened at run time (library.h).
+ * A library of the NVIDIA driver, opened at run time (spw_cuda_library.h): for the probes of
+ * lib/plat, lib/tensor, and memory that processes share (share.c).
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "plat/probe/library.h"
+#include "cuda/spw_cuda_library.h"
 
 /* memcpy: ISO C has no cast from an object pointer to a function pointer. */
-int plat_library_open(const char *path, const char *what, const struct plat_symbol *symbol,
-		      uint32_t cnt)
+int spw_cuda_library_open(const char *path, const char *what, const struct spw_cuda_symbol *symbol,
+			  uint32_t cnt)
 {
 	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
