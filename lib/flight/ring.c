@@ -168,6 +168,7 @@ void spw_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_flight
 {
 	struct spw_flight_sums sums = {0};
 
+#pragma GCC unroll 4
 	for (uint32_t i = 0; i < cnt; i++) {
 		sums.stamps += desc[i].nic_stamp;
 		sums.lens += desc[i].len;

@@ -65,39 +65,74 @@ SPW_INLINE uint32_t spw_column_log2(uint64_t differ)
 	return differ >> 32 ? 3 : differ >> 16 ? 2 : 1;
 }
 
-/* Private: writes one column; of each value 8 bytes, of which the next value replaces those beyond
- * the width. Returns: where the next column begins. Thread: owner. */
-SPW_INLINE uint8_t *spw_column_put(spw_column_row *row, const void *rows, uint32_t cnt, uint32_t c,
-				   uint64_t first, uint32_t width, uint8_t *to)
+/* Private: writes one column of values of `bytes`, a constant. Returns: where the next column
+ * begins. Thread: owner. */
+SPW_INLINE uint8_t *spw_column_put_each(spw_column_row *row, const void *rows, uint32_t cnt,
+					uint32_t c, uint64_t first, size_t bytes, uint8_t *to)
 {
 	uint64_t value[SPW_COLUMN_CNT];
 
-	for (uint32_t i = 0; width && i < cnt; i++, to += width) {
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < cnt; i++) {
 		row(rows, i, value);
 		value[c] ^= first;
-		memcpy(to, &value[c], sizeof(value[c]));
+		memcpy(to + i * bytes, &value[c], bytes);
 	}
-	return to;
+	return to + cnt * bytes;
 }
 
-/* Private: in each word of a row, the bits in which any of cnt rows differs from the first. Words
- * are loaded one by one: where a port has just written them so, a longer load would wait until they
- * are in the cache. Thread: owner. */
+/* Private: writes one column. A loop for each width, so that a value is one store. Thread: owner.
+ */
+SPW_INLINE uint8_t *spw_column_put(spw_column_row *row, const void *rows, uint32_t cnt, uint32_t c,
+				   uint64_t first, uint32_t width, uint8_t *to)
+{
+	switch (width) {
+	case 2:
+		return spw_column_put_each(row, rows, cnt, c, first, 2, to);
+	case 4:
+		return spw_column_put_each(row, rows, cnt, c, first, 4, to);
+	case 8:
+		return spw_column_put_each(row, rows, cnt, c, first, 8, to);
+	default:
+		return to;
+	}
+}
+
+/* Private: two words of a row; rows are of any type. */
+typedef uint64_t spw_column_pair __attribute__((vector_size(16), may_alias, aligned(8)));
+
+/* Private: in each word of a row, the bits that one of cnt rows has and another has not. Rows of
+ * pairs come from a device. Others a port has just written word by word, and a longer load would
+ * wait until they are in the cache. Thread: owner. */
 SPW_INLINE void spw_rows_differ(const uint64_t *rows, uint32_t words, uint32_t cnt,
 				uint64_t *differ_out)
 {
+	const uint32_t pairs = words % 2 ? 0 : words / 2;
+	spw_column_pair any[SPW_COLUMN_ROW_WORDS / 2] = {{0}}, all[SPW_COLUMN_ROW_WORDS / 2];
 	uint64_t differ[SPW_COLUMN_ROW_WORDS] = {0};
 
-	for (uint32_t i = 1; i < cnt; i++)
-		for (uint32_t w = 0; w < words; w++)
-			differ[w] |= spw_load_alone64(&rows[(size_t)i * words + w]) ^ rows[w];
+	memset(all, 0xff, sizeof(all));
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < cnt; i++) {
+		const uint64_t *row = rows + (size_t)i * words;
+
+		for (uint32_t p = 0; p < pairs; p++) {
+			any[p] |= ((const spw_column_pair *)row)[p];
+			all[p] &= ((const spw_column_pair *)row)[p];
+		}
+		for (uint32_t w = 2 * pairs; w < words; w++)
+			differ[w] |= spw_load_alone64(&row[w]) ^ rows[w];
+	}
+	for (uint32_t p = 0; p < pairs; p++)
+		any[p] ^= all[p];
+	memcpy(differ, any, 2 * pairs * sizeof(differ[0]));
 	memcpy(differ_out, differ, sizeof(differ));
 }
 
 /* Purpose: writes cnt rows in columns.
  * Shape:   cnt >= 1; rows of words * 8 bytes. row and words are constants, so that only what a row
- *          reads is looked at. to: room for cnt rows of 8 bytes a column; bytes behind what is
- *          written change.
+ *          reads is looked at. to: room for cnt rows of 8 bytes a column; bytes that only fill
+ *          the last 8 stay as they were.
  * Returns: the widths, for spw_columns_bytes.
  * Thread:  owner of to. */
 SPW_INLINE uint32_t spw_columns_put(spw_column_row *row, const void *rows, uint32_t words,

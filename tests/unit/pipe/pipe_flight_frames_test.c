@@ -11,7 +11,7 @@
 
 #define GUARD 0xa5
 
-/* As pipe_flight_poll writes them and the replay reads them. Returns: bytes. */
+/* As pipe_flight_polled writes them and the replay reads them. Returns: bytes. */
 static uint32_t there_and_back(const struct spw_desc *desc, uint32_t cnt, struct spw_desc *out)
 {
 	static uint8_t at[sizeof(struct spw_columns) + SPW_BURST_MAX * SPW_COLUMN_CNT * 8 +
@@ -23,7 +23,7 @@ static uint32_t there_and_back(const struct spw_desc *desc, uint32_t cnt, struct
 	widths = spw_columns_put(spw_flight_row, desc, sizeof(*desc) / 8, cnt, (void *)at);
 	bytes = spw_columns_bytes(widths, cnt);
 	assert_true(widths <= UINT8_MAX && bytes % 8 == 0);
-	for (uint32_t i = bytes + 8; i < sizeof(at); i++)
+	for (uint32_t i = bytes; i < sizeof(at); i++)
 		assert_int_equal(at[i], GUARD);
 	for (uint32_t i = 0; i < cnt; i++) {
 		spw_columns_get((const void *)at, widths, cnt, i, value);
