@@ -35,11 +35,19 @@
 
 /* ---- rings and doorbell records ---- */
 
+/* What asks for an event of a CQ. */
+struct mlx5_cqarm {
+	spw_be32 *record;
+	uint8_t *reg; /* in the UAR page of the context, which all of its CQs share */
+	uint32_t cqn;
+};
+
 struct mlx5_cqmem {
 	uint8_t *buf;    /* cnt * stride; op_own of every CQE starts as INVALID, validity as 0xff */
 	spw_be32 *dbrec; /* [0] consumer index; NULL: the NIC ignores overrun and never reads it */
 	uint32_t cnt;    /* a power of 2 */
 	uint32_t stride; /* MLX5_CQE_BYTES; others are refused */
+	struct mlx5_cqarm arm;
 };
 
 struct mlx5_rqmem {
@@ -70,6 +78,21 @@ struct mlx5_sqmem {
 SPW_INLINE void mlx5_cq_record_put(spw_be32 *dbrec, uint32_t ci)
 {
 	spw_dma_store(dbrec, spw_cpu_to_be32(ci & 0xffffffu));
+}
+
+/* Asks for a completion event: at once, if the NIC has written a CQE at or after consumer index ci
+ * that no event has reported, else with the next CQE. sn: how many events of this CQ were taken, of
+ * which the record has 2 bits; with an older one the NIC has served the request already. The record
+ * says what is asked for, the store to the register makes the NIC read it ([PRM] 8.18).
+ * Thread: owner of the CQ and of the register. */
+SPW_INLINE void mlx5_cq_arm(const struct mlx5_cqarm *arm, uint32_t ci, uint32_t sn)
+{
+	const uint32_t word = (sn & 3u) << 28 | (ci & 0xffffffu);
+
+	spw_dma_store(arm->record, spw_cpu_to_be32(word));
+	spw_mmio_wc_start(); /* [M4] */
+	spw_mmio_write64_be(arm->reg, spw_cpu_to_be64((uint64_t)word << 32 | arm->cqn));
+	spw_mmio_wc_flush();
 }
 
 /* Writes how many WQEs of a receive, shared receive or send queue were posted, of which the record

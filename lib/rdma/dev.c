@@ -177,8 +177,11 @@ void rdma_dev_close(struct rdma_dev *dev)
 			ibv_dereg_mr(dev->region[id].mr);
 		dev->region[id].mr = NULL;
 	}
+	if (dev->channel)
+		ibv_destroy_comp_channel(dev->channel);
 	if (dev->pd)
 		ibv_dealloc_pd(dev->pd);
+	dev->channel = NULL;
 	if (dev->has_ptp)
 		close(dev->ptp_fd);
 	dev->has_ptp = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Reads the asynchronous events of a device without waiting, and translates those of the port and
- * the device into spw_port_event. Called by the control thread (ctl.c).
+ * Reads the events of a device without waiting: those of completions as they are; those of the port
+ * and the device are translated into spw_port_event. Called by the control thread (ctl.c).
  * lib/peer before its control thread runs (peer/loop.c), and the house of lib/xfer, read them, too.
  *
  *   IBV_EVENT_PORT_ACTIVE, PORT_ERR   of our port ─► LINK_UP, LINK_DOWN, for the caller
@@ -22,14 +22,41 @@
 #include "base/spw_err.h"
 #include "rdma/spw_rdma.h"
 
-int rdma_dev_events_open(struct rdma_dev *dev)
+static int rdma_event_file_unblock(const struct rdma_dev *dev, int fd)
 {
-	int flags = fcntl(dev->ctx->async_fd, F_GETFL);
+	const int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0 || fcntl(dev->ctx->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return spw_err(errno, "%s: its event file cannot be made non-blocking: %s",
 			       dev->name, strerror(errno));
 	return 0;
+}
+
+int rdma_dev_events_open(struct rdma_dev *dev)
+{
+	return rdma_event_file_unblock(dev, dev->ctx->async_fd);
+}
+
+int rdma_dev_channel_open(struct rdma_dev *dev)
+{
+	dev->channel = ibv_create_comp_channel(dev->ctx);
+	if (!dev->channel)
+		return spw_err(errno, "%s: a completion channel: %s", dev->name, strerror(errno));
+	return rdma_event_file_unblock(dev, dev->channel->fd);
+}
+
+/* Acknowledged at once: ibv_destroy_cq waits for that. */
+void rdma_dev_channel_read(struct rdma_dev *dev, void (*on_event)(void *cq_context))
+{
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	for (uint32_t i = 0; i < RDMA_CHANNEL_MAX; i++) {
+		if (ibv_get_cq_event(dev->channel, &cq, &cq_context))
+			return;
+		ibv_ack_cq_events(cq, 1);
+		on_event(cq_context);
+	}
 }
 
 /* Returns: 1, the events that were written. */

@@ -22,6 +22,7 @@ static struct ibv_cq_ex *mlx5_cq_create(struct rdma_dev *dev, uint32_t cnt, unsi
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = cnt - 1, /* rdma-core takes the next power of 2 above */
 		.cq_context = context,
+		.channel = dev->channel,
 		.wc_flags = IBV_WC_STANDARD_FLAGS |
 			    (with & MLX5_CQ_STAMPS ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0),
 		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
@@ -69,10 +70,14 @@ int mlx5_cq_make(struct rdma_dev *dev, uint32_t cnt, unsigned int with, void *co
 		return spw_err(rc, "%s: mlx5dv_init_obj of a completion queue: %s", dev->name,
 			       strerror(rc));
 	}
-	*mem_out = (struct mlx5_cqmem){.buf = dv.buf,
-				       .dbrec = ignore ? NULL : (spw_be32 *)dv.dbrec,
-				       .cnt = dv.cqe_cnt,
-				       .stride = dv.cqe_size};
+	*mem_out =
+		(struct mlx5_cqmem){.buf = dv.buf,
+				    .dbrec = ignore ? NULL : (spw_be32 *)dv.dbrec,
+				    .cnt = dv.cqe_cnt,
+				    .stride = dv.cqe_size,
+				    .arm = {.record = (spw_be32 *)dv.dbrec + 1,
+					    .reg = (uint8_t *)dv.cq_uar + SPW_PRM_UAR_CQ_ARM_OFFSET,
+					    .cqn = dv.cqn}};
 	return 0;
 }
 

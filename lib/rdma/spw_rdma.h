@@ -38,6 +38,7 @@ struct rdma_dev {
 	struct ibv_device_attr_ex attr;
 	struct ibv_port_attr port; /* as of rdma_dev_open */
 	struct spw_tsc tsc;
+	struct ibv_comp_channel *channel; /* rdma_dev_channel_open; NULL: none */
 	bool has_ptp; /* no page of the clock: it is read by way of the PTP clock, */
 	int ptp_fd;   /* of this file */
 	/* Both written by the thread of rdma_dev_events_read, sampled by others. */
@@ -185,5 +186,17 @@ typedef void rdma_dev_object_fn(void *arg, const struct ibv_async_event *event);
  * Thread: control (rdma/spw_rdma_ctl.h), and no other. */
 uint16_t rdma_dev_events_read(struct rdma_dev *dev, rdma_dev_object_fn *on_object, void *arg,
 			      struct spw_port_event *event, uint16_t cnt);
+
+/* Purpose: gives the device a channel: CQs that mlx5_cq_make creates from now on raise completion
+ *   events: dev->channel->fd can be read then. rdma_dev_close ends it.
+ * Thread: setup.
+ * Errors: -EMFILE, -ENOMEM: those of ibv_create_comp_channel(3), with a text. */
+int rdma_dev_channel_open(struct rdma_dev *dev);
+
+/* Purpose: takes completion events without waiting; on_event gets the context of each CQ.
+ * Shape: at most RDMA_CHANNEL_MAX in one call; the descriptor can be read as long as more are left.
+ * Thread: owner of the CQs, so that none is destroyed meanwhile. */
+#define RDMA_CHANNEL_MAX 64u
+void rdma_dev_channel_read(struct rdma_dev *dev, void (*on_event)(void *cq_context));
 
 #endif

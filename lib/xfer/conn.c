@@ -30,8 +30,8 @@
 #include "xfer/reach.h"
 #include "xfer/round.h"
 
-#define FRAMES_MAX   32u  /* of one turn */
-#define LINGER_TURNS 100u /* of the house: for acknowledgements, after TCP has ended */
+#define FRAMES_MAX 32u  /* of one turn */
+#define LINGER_MS  100u /* for acknowledgements, after TCP has ended */
 
 /* ---- make and free ---- */
 
@@ -57,7 +57,7 @@ static int box_make(struct spw_xfer_conn *conn)
 			: rdma_mr_reg_bytes(dev, dev->pd, conn->box->out, XFER_BOX_OUT_BYTES,
 					    IBV_ACCESS_LOCAL_WRITE, &conn->box_out[i]);
 	}
-	return rc;
+	return rc == -EAGAIN ? -ENOMEM : rc; /* of connect and accept it means "not yet" */
 }
 
 static int conn_attach(struct spw_xfer_conn *conn, const struct spw_oob_channel *ch)
@@ -83,6 +83,7 @@ int xfer_conn_make(struct spw_xfer *x, const struct spw_oob_channel *ch, bool is
 	conn->x = x;
 	conn->is_client = is_client;
 	xfer_list_add(&x->conns, &conn->link_all);
+	xfer_list_init(&conn->imported);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(conn->req); i++) {
 		conn->req[i].next_free = conn->free_req;
 		conn->free_req = &conn->req[i];
@@ -169,6 +170,7 @@ void xfer_conn_fail(struct spw_xfer_conn *conn, int error, const char *fmt, ...)
 	conn->up = 0;
 	conn->error = -error;
 	conn->state = XFER_CONN_FAILED;
+	conn->x->news++;
 }
 
 /* Counted apart, since a peer that breaks the protocol has a bug or means harm. */
@@ -240,6 +242,7 @@ void xfer_conn_check_ready(struct spw_xfer_conn *conn, uint64_t now_ms)
 	}
 	conn->state = XFER_CONN_READY;
 	conn->x->stat.conns_up++;
+	conn->x->news++;
 	xfer_round_report(conn);
 }
 
@@ -279,8 +282,10 @@ static bool conn_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, ui
  * as it has everything. */
 static bool conn_lingers(struct spw_xfer_conn *conn)
 {
+	if (!conn->linger_ms)
+		conn->linger_ms = conn->x->clock_ms + LINGER_MS;
 	return (conn->send_cnt || conn->access_cnt) && conn->up &&
-	       ++conn->linger_turns < LINGER_TURNS;
+	       conn->x->clock_ms < conn->linger_ms;
 }
 
 /* TCP has ended. What the peer had sent before may still be in the completion queues: one more
@@ -415,6 +420,8 @@ void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms, bool heard)
 	}
 	if (conn->state != XFER_CONN_FAILED)
 		watch_deadlines(conn, now_ms);
+	if (conn->repair && conn->state != XFER_CONN_FAILED)
+		xfer_conn_progress(conn); /* a receiver may wait for it, and no request here */
 	if (conn->state == XFER_CONN_FAILED && conn->listener)
 		xfer_conn_free(conn);
 }

@@ -4,11 +4,11 @@
  * Private to lib/xfer: a connection, and the calls between the files that share its work.
  *
  *   endpoint.c  open, close             mem.c   registration     conn.c  frames, deadlines, the end
- *   message.c   send, recv, test        window.c  put, get       flag.c  flags of puts
+ *   message.c   send, recv, test        window.c  windows        access.c  put, get, lists
  *   rail.c      a QP: made, put out of service, made again       fail.c  a rail failed
  *   verbs.c, direct.c   post and poll, in plain and in direct verbs
  *   engine.c    posts chunks and ends   share.c   which rail gets how much
- *   take.c      completions             flush.c   stat.c
+ *   take.c      completions             flag.c    flags of puts  flush.c   stat.c
  *
  *   setup/: how a connection begins
  *   find.c      rails of this machine   local.c   its subnets    filter.c  NCCL_IB_HCA
@@ -44,6 +44,8 @@ struct spw_xfer_window {
 	bool known, is_host;
 	uint64_t addr, bytes;
 	uint32_t rkey[SPW_XFER_RAIL_MAX];
+	uint32_t user_cnt;     /* lists */
+	struct xfer_list link; /* imported: of the connection */
 };
 
 /* A region that we expose. */
@@ -90,6 +92,9 @@ struct spw_xfer_conn {
 	uint32_t rx_next;          /* our next sequence number */
 	uint32_t rx_posted;        /* first of ours that was not written to the peer */
 	uint32_t tx_generation, rx_generation;
+	/* Rails that have failed since a generation began: ends of it that name one do not count.
+	 * By the lowest bits of the generation, as immediates have them. */
+	uint8_t rx_lost[XFER_GENERATIONS];
 	uint64_t refin, regrant; /* slots whose end, or grant, must be written again */
 	uint32_t waiting;        /* rails that the peer has not said to be down */
 	struct xfer_tx_slot tx[XFER_SLOT_CNT];
@@ -105,11 +110,13 @@ struct spw_xfer_conn {
 	struct xfer_place place[1u << XFER_PLACE_LOG2]; /* by a hash of raddr */
 	struct xfer_exposed exposed[SPW_XFER_WINDOW_MAX];
 	uint32_t exposed_cnt;
+	struct xfer_list imported;
 	/* set up */
 	struct xfer_list link_all; /* of the endpoint */
 	struct xfer_box *box;
 	struct ibv_mr *box_in[SPW_XFER_RAIL_MAX], *box_out[SPW_XFER_RAIL_MAX]; /* by device */
 	uint64_t their_box;
+	uint8_t their_export_key[XFER_KEY_BYTES];
 	struct xfer_link link;
 	bool is_client, given; /* given: the caller has it */
 	bool ended;            /* TCP has ended; one more turn takes what has arrived */
@@ -119,7 +126,7 @@ struct spw_xfer_conn {
 	struct xfer_pairs pairs;
 	bool rechoose;                 /* client: rails want another pair */
 	uint64_t deadline_ms, gone_ms; /* of xfer.clock_ms */
-	uint32_t linger_turns;         /* since TCP has ended */
+	uint64_t linger_ms;            /* since TCP has ended: until when; 0: it has not */
 	char text[1024];               /* an address and the reasons of all rails */
 };
 

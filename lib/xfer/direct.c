@@ -75,6 +75,7 @@ static int direct_lay(struct xfer_rail *rail, const struct mlx5_cqmem *cq)
 		.sq_db = (spw_be32 *)&dv.dbrec[MLX5_SND_DBR],
 		.rq_db = (spw_be32 *)&dv.dbrec[MLX5_RCV_DBR],
 		.cq_db = cq->dbrec,
+		.arm = cq->arm,
 		.sq_mask = dv.sq.wqe_cnt - 1,
 		.cq_mask = cq->cnt - 1,
 		.cq_log2 = spw_log2_floor64(cq->cnt),
@@ -209,6 +210,11 @@ static uint32_t direct_poll(struct xfer_rail *rail, struct xfer_done *done, uint
 	return n;
 }
 
+static void direct_arm(struct xfer_rail *rail)
+{
+	mlx5_cq_arm(&rail->direct.arm, rail->direct.cq_ci, rail->cq_events);
+}
+
 const struct xfer_rail_ops xfer_direct_ops = {
 	.make = direct_make,
 	.post = direct_post,
@@ -216,4 +222,5 @@ const struct xfer_rail_ops xfer_direct_ops = {
 	.refill = direct_refill,
 	.refill_min = 1, /* one store to memory */
 	.poll = direct_poll,
+	.arm = direct_arm,
 };

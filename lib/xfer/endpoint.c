@@ -133,6 +133,7 @@ static int endpoint_dev_open(const struct spw_xfer *x, const char *name, struct 
 	if (rc)
 		return rc;
 	rc = rdma_dev_check_link(&dev->rdma);
+	rc = rc ? rc : rdma_dev_channel_open(&dev->rdma);
 	rc = rc ? rc : rdma_dev_gid(&dev->rdma, x->conf.gid, &dev->gid);
 	if (rc) {
 		rdma_dev_close(&dev->rdma);
@@ -174,6 +175,13 @@ static int endpoint_watch(struct spw_xfer *x, int fd)
 		       : 0;
 }
 
+/* The files of a device that is gone report an error for ever. */
+static void endpoint_unwatch(struct spw_xfer *x, const struct xfer_dev *dev)
+{
+	(void)epoll_ctl(x->epoll_fd, EPOLL_CTL_DEL, dev->rdma.ctx->async_fd, NULL);
+	(void)epoll_ctl(x->epoll_fd, EPOLL_CTL_DEL, dev->rdma.channel->fd, NULL);
+}
+
 /* One that was found by itself and cannot be opened is left out. */
 static int devs_open(struct spw_xfer *x, const char *rails, bool found)
 {
@@ -196,7 +204,9 @@ static int devs_open(struct spw_xfer *x, const char *rails, bool found)
 		}
 		if (rc)
 			return spw_err_ctx(rc, "rail %s", *name ? name : "''");
-		rc = endpoint_watch(x, x->dev[x->dev_cnt++].rdma.ctx->async_fd);
+		rc = endpoint_watch(x, x->dev[x->dev_cnt].rdma.ctx->async_fd);
+		rc = rc ? rc : endpoint_watch(x, x->dev[x->dev_cnt].rdma.channel->fd);
+		x->dev_cnt++;
 	}
 	return rc || x->dev_cnt ? rc : xfer_found_nothing(x);
 }
@@ -204,6 +214,7 @@ static int devs_open(struct spw_xfer *x, const char *rails, bool found)
 int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out)
 {
 	struct spw_xfer *x = calloc(1, sizeof(*x));
+	uint8_t chance[SPW_OOB_NONCE_BYTES] = {0};
 	char found[RAILS_TEXT_MAX];
 	int rc;
 
@@ -217,6 +228,8 @@ int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out)
 	x->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	rc = x->epoll_fd < 0 ? spw_err(errno, "epoll_create1: %s", strerror(errno))
 			     : take_conf(x, conf);
+	rc = rc ? rc : spw_oob_nonce(chance);
+	memcpy(x->export_key, chance, sizeof(x->export_key));
 	if (!rc && !conf->rails)
 		rc = xfer_find(x, conf->hca, found, sizeof(found));
 	if (!rc)
@@ -315,8 +328,10 @@ static void dev_turn(struct spw_xfer *x, uint32_t idx)
 	for (uint32_t i = 0; i < named.cnt; i++)
 		on_rail(x, idx, named.entry[i].qp, named.entry[i].what);
 	for (uint16_t i = 0; i < n; i++) {
-		if (event[i].kind == SPW_PORT_EVENT_DEVICE_GONE)
+		if (event[i].kind == SPW_PORT_EVENT_DEVICE_GONE) {
 			spw_warn("xfer: %s", event[i].text);
+			endpoint_unwatch(x, &x->dev[idx]);
+		}
 		x->dev[idx].link_up = event[i].kind == SPW_PORT_EVENT_LINK_UP;
 		if (x->dev[idx].link_up)
 			on_link_up(x, idx);
@@ -327,7 +342,7 @@ static void dev_turn(struct spw_xfer *x, uint32_t idx)
 
 /* The epoll descriptor only says whether there is anything to look at; deadlines are looked at each
  * time. A connection may free itself in its turn, so the next one is read before. */
-void xfer_house(struct spw_xfer *x)
+uint32_t xfer_house(struct spw_xfer *x)
 {
 	struct epoll_event ev[EVENTS_MAX];
 	const uint64_t now_ms = xfer_clock_turn(x);
@@ -336,8 +351,10 @@ void xfer_house(struct spw_xfer *x)
 
 	x->house_tsc = spw_tsc_now() + x->house_every_tsc;
 	xfer_resolve_reap(x, false);
-	for (uint32_t i = 0; n > 0 && i < x->dev_cnt; i++)
+	for (uint32_t i = 0; n > 0 && i < x->dev_cnt; i++) {
 		dev_turn(x, i);
+		xfer_channel_turn(&x->dev[i]);
+	}
 	for (struct xfer_list *l = x->listeners.next; l != &x->listeners; l = l->next)
 		xfer_listener_turn(spw_container_of(l, struct spw_xfer_listener, link), now_ms,
 				   n > 0);
@@ -345,15 +362,21 @@ void xfer_house(struct spw_xfer *x)
 		next = l->next;
 		xfer_conn_turn(spw_container_of(l, struct spw_xfer_conn, link_all), now_ms, n > 0);
 	}
+	return n > 0 ? (uint32_t)n : 0;
+}
+
+uint32_t xfer_data_turn(struct spw_xfer *x)
+{
+	uint32_t n = 0;
+
+	for (struct xfer_list *l = x->conns.next; l != &x->conns; l = l->next)
+		n += xfer_conn_progress(spw_container_of(l, struct spw_xfer_conn, link_all));
+	return n;
 }
 
 uint32_t spw_xfer_progress(struct spw_xfer *x)
 {
-	uint32_t n = 0;
-
 	if (spw_unlikely((int64_t)(spw_tsc_now() - x->house_tsc) >= 0))
 		xfer_house(x);
-	for (struct xfer_list *l = x->conns.next; l != &x->conns; l = l->next)
-		n += xfer_conn_progress(spw_container_of(l, struct spw_xfer_conn, link_all));
-	return n;
+	return xfer_data_turn(x);
 }

@@ -38,6 +38,7 @@ struct spw_xfer {
 	struct sockaddr_in6 bind;
 	bool bind_given;
 	struct spw_oob_secret secret;
+	uint8_t export_key[XFER_KEY_BYTES]; /* random: of the blobs of its memory */
 	struct xfer_dev dev[SPW_XFER_RAIL_MAX];
 	uint32_t dev_cnt;
 	struct spw_xfer_rail_stat left_out[XFER_LEFT_OUT_MAX];
@@ -49,6 +50,9 @@ struct spw_xfer {
 	uint64_t clock_ms;                   /* of all waits: xfer_clock_turn */
 	uint64_t looked_ms, step_ms;         /* when it was last moved; how far it moves at most */
 	struct spw_xfer_stat stat;
+	/* What a caller can find out: requests done, connections that are ready or failed, windows;
+	 * and how much of it there was when it last asked whether it may sleep (sleep.c). */
+	uint64_t news, news_seen;
 	struct spw_log_limit limit;
 };
 
@@ -71,8 +75,10 @@ struct spw_xfer_listener {
 
 /* ---- endpoint.c ---- */
 
-/* Sockets, device events and deadlines. */
-void xfer_house(struct spw_xfer *x);
+/* Sockets, events of devices and CQs, and deadlines. Returns: descriptors that could be read. */
+uint32_t xfer_house(struct spw_xfer *x);
+/* One turn over the data of all connections. Returns: completions. */
+uint32_t xfer_data_turn(struct spw_xfer *x);
 /* Moves the clock of all waits up to now. Returns: what it showed before. */
 uint64_t xfer_clock_turn(struct spw_xfer *x);
 uint64_t xfer_now_ns(void);
@@ -103,6 +109,13 @@ void xfer_loop_close(struct xfer_dev *dev);
 /* Whether the QPs of a device store the bytes of a WRITE in the order of their addresses, as far as
  * a CPU can observe. Only a QP in RTS can be asked: one that is connected to itself. */
 bool xfer_loop_in_order(const struct spw_xfer *x, struct xfer_dev *dev);
+/* Whether a flush is under way on it: those raise no events. */
+bool xfer_loop_busy(struct xfer_dev *dev);
+
+/* ---- sleep.c ---- */
+
+/* Takes the completion events of a device. */
+void xfer_channel_turn(struct xfer_dev *dev);
 
 /* What begins from now on does without a device that is gone; its keys are 0. */
 SPW_INLINE bool xfer_dev_is_gone(const struct xfer_dev *dev)

@@ -11,6 +11,7 @@
  *          bytes that end where the flag words begin are one WRITE with them (joined) if the
  *          peer's device stores that in order
  *   get:   READ chunk ...
+ *   list:  as a put without flag, or a get, with pieces that need not be neighbours (access.c)
  *   recv:  WRITE_IMM of the grant into the sender's mailbox
  *
  * One doorbell per rail and turn. RC keeps the order of a QP, so what ends a message on a rail
@@ -32,6 +33,7 @@
 #include "xfer/endpoint.h"
 
 #define SIGNAL_BYTES 16384u /* chunks from here on have completions of their own */
+#define SIGNAL_WQES  32u    /* of smaller ones every so many-th, so that room comes in time */
 
 /* ---- one WQE ---- */
 
@@ -58,33 +60,33 @@ void xfer_rail_post(struct xfer_rail *rail, const struct xfer_wr *wr, const stru
 static void post_bytes(struct xfer_rail *rail, const struct xfer_wr *wr,
 		       const struct xfer_sent *sent)
 {
-	rail->out_bytes += sent->len;
+	rail->out_bytes += sent->run.len;
 	sent->msg->used |= (uint8_t)(1u << rail->idx);
 	sent->msg->req->stamps.rails |= (uint8_t)(1u << rail->idx);
 	xfer_rail_post(rail, wr, sent);
 }
 
 /* fin: this chunk carries the end of the message, as an immediate. */
-static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t offset, uint32_t len,
+static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, struct xfer_run run,
 		       const struct xfer_imm *fin)
 {
 	const bool read = msg->kind == XFER_MSG_GET;
+	const struct xfer_ends at = xfer_run_ends(msg, &run);
 	const struct xfer_wr wr = {
 		.op = read  ? XFER_OP_READ
 		      : fin ? XFER_OP_WRITE_IMM
 			    : XFER_OP_WRITE,
-		.signal = len >= SIGNAL_BYTES,
-		.in_wqe = !read && len && len <= XFER_INLINE_MAX &&
-			  msg->mem->req.kind == SPW_XFER_HOST,
-		.bytes = len,
-		.lkey = len ? msg->mem->mr[rail->dev_idx]->lkey : 0,
-		.rkey = msg->rkey[rail->peer_idx],
+		.signal = run.len >= SIGNAL_BYTES || !((rail->sq_pi + 1) % SIGNAL_WQES),
+		.in_wqe = !read && run.len && run.len <= XFER_INLINE_MAX &&
+			  at.mem->req.kind == SPW_XFER_HOST,
+		.bytes = run.len,
+		.lkey = run.len ? at.mem->mr[rail->dev_idx]->lkey : 0,
+		.rkey = at.rkey[rail->peer_idx],
 		.imm = fin ? xfer_imm_put(*fin) : 0,
-		.laddr = msg->laddr + offset,
-		.raddr = msg->raddr + offset,
+		.laddr = at.laddr,
+		.raddr = at.raddr,
 	};
-	const struct xfer_sent sent = {
-		.msg = msg, .offset = offset, .len = len, .kind = XFER_SENT_CHUNK};
+	const struct xfer_sent sent = {.msg = msg, .run = run, .kind = XFER_SENT_CHUNK};
 
 	post_bytes(rail, &wr, &sent);
 }
@@ -146,6 +148,7 @@ static bool post_fins(struct spw_xfer_conn *conn, uint32_t slot, struct xfer_msg
 
 	if (!xfer_rails_have_room(conn, rails, 2))
 		return false;
+	conn->tx[slot].end_rails = rails;
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
 		struct xfer_rail *rail = conn->rail[i];
 		const struct xfer_wr wr = {.op = XFER_OP_WRITE_IMM,
@@ -219,12 +222,14 @@ static bool post_at_once(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 		if (record)
 			post_size(conn->rail[i], msg, msg->slot);
 		record = false;
-		post_chunk(conn->rail[i], msg, msg->at, share[i], &fin);
+		post_chunk(conn->rail[i], msg,
+			   (struct xfer_run){.offset = msg->at, .len = share[i]}, &fin);
 		msg->at += share[i];
 	}
 	msg->posted = true;
 	xfer_req_posted(msg->req);
 	conn->tx[msg->slot].state = XFER_TX_ENDED;
+	conn->tx[msg->slot].end_rails = rails;
 	return true;
 }
 
@@ -241,7 +246,7 @@ static void post_joined(struct xfer_rail *rail, struct xfer_msg *msg)
 				   .rkey = msg->rkey[rail->peer_idx],
 				   .laddr = (uintptr_t)msg->join,
 				   .raddr = msg->raddr};
-	const struct xfer_sent sent = {.msg = msg, .len = len, .kind = XFER_SENT_CHUNK};
+	const struct xfer_sent sent = {.msg = msg, .run.len = len, .kind = XFER_SENT_CHUNK};
 
 	memcpy(msg->join, (const void *)(uintptr_t)msg->laddr, len);
 	memcpy(msg->join + len, &word, sizeof(word));
@@ -271,13 +276,17 @@ static bool post_msg(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 		 xfer_goes_at_once(conn, msg->bytes))
 		return post_at_once(conn, msg);
 	while (msg->at < msg->bytes) {
-		const uint32_t len = xfer_chunk_bytes(conn, msg);
+		struct xfer_run run = {.offset = msg->at};
 
 		rail = xfer_pick(conn);
 		if (!rail)
 			return false;
-		post_chunk(rail, msg, msg->at, len, NULL);
-		msg->at += len;
+		if (msg->req->piece)
+			xfer_list_next(conn, msg, &run);
+		else
+			run.len = xfer_chunk_bytes(conn, msg);
+		post_chunk(rail, msg, run, NULL);
+		msg->at += run.len;
 	}
 	return post_end(conn, msg);
 }
@@ -289,15 +298,23 @@ static bool orphans_have_room(const struct spw_xfer_conn *conn)
 	return conn->orphan_pi - conn->orphan_ci <= XFER_ORPHAN_MAX / 2;
 }
 
-/* In the order in which they became active: one that cannot go on holds up those behind it. */
+/* In the order in which they became active: one that cannot go on holds up those behind it, but for
+ * a list, which may be long: the others have the next room. */
 static void post_active(struct spw_xfer_conn *conn)
 {
 	if (spw_unlikely(!orphans_have_room(conn)))
 		return;
-	while (conn->active.first && post_msg(conn, conn->active.first)) {
+	while (conn->active.first) {
 		struct xfer_msg *msg = conn->active.first;
+		const bool all = post_msg(conn, msg);
 
+		if (!all && (!msg->req->piece || !msg->next))
+			return;
 		conn->active.first = msg->next;
+		if (!all) {
+			xfer_queue_add(&conn->active, msg);
+			return;
+		}
 		xfer_msg_check(msg); /* a put without bytes and flag */
 	}
 }
@@ -347,7 +364,7 @@ static bool post_orphans(struct spw_xfer_conn *conn)
 		if (!o->msg->landed && !rail)
 			return false;
 		if (!o->msg->landed)
-			post_chunk(rail, o->msg, o->offset, o->len, NULL);
+			post_chunk(rail, o->msg, o->run, NULL);
 		o->msg->orphans--;
 		conn->orphan_ci++;
 		xfer_msg_check(o->msg);

@@ -17,12 +17,14 @@
  *     have landed; the same bytes are written again.
  *   - A message that the receiver holds for complete is complete. Its orphans are dropped: its
  *     buffer may be in use again.
- *   - Of every other message the end is written again on all rails that are up, after its orphans.
+ *   - Of every other message whose ends name the rail they are written again on all rails that are
+ *     up, after its orphans.
  *
- * As a receiver, saying DOWN begins a new generation: ends of the generation before no longer
- * count. So a message becomes complete only by ends that were written after the orphans, never by
- * an old one that overtook them. Grants state the generation; a sender that reads a newer one than
- * it knows of leaves the grant until the DOWN frame arrives.
+ * As a receiver, saying DOWN begins a new generation: ends of those before no longer count if they
+ * name the rail. So a message that used it becomes complete only by ends that were written after
+ * the orphans, never by an old one that overtook them; and one that did not needs nothing more of a
+ * sender that may have no call left to make. Grants state the generation; a sender that reads a
+ * newer one than it knows of leaves the grant until the DOWN frame arrives.
  *
  * With one rail left out the others go on meanwhile; they stop for none of this.
  *
@@ -47,7 +49,7 @@ static void leave_chunk(struct xfer_rail *rail, const struct xfer_sent *s)
 	struct spw_xfer_conn *conn = rail->conn;
 
 	conn->orphan[conn->orphan_pi++ % XFER_ORPHAN_MAX] =
-		(struct xfer_orphan){.msg = s->msg, .offset = s->offset, .len = s->len};
+		(struct xfer_orphan){.msg = s->msg, .run = s->run};
 	s->msg->orphans++;
 	rail->stat.resent_chunks++;
 	conn->x->stat.resent_chunks++;
@@ -88,19 +90,27 @@ static void fail_lose(struct xfer_msg *msg, uint8_t bit)
 
 /* ---- down ---- */
 
-/* As a receiver: a new generation, and what is not complete. */
+/* As a receiver: no end of the generations so far counts that names the rail. */
+static void fail_generation(struct spw_xfer_conn *conn, uint8_t bit)
+{
+	for (uint32_t i = 0; i < XFER_GENERATIONS; i++)
+		conn->rx_lost[i] |= bit;
+	conn->rx_lost[++conn->rx_generation % XFER_GENERATIONS] = 0;
+	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
+		if (conn->rx[i].rails & bit)
+			conn->rx[i].got = 0;
+}
+
 static void say_down(struct xfer_rail *rail)
 {
 	struct spw_xfer_conn *conn = rail->conn;
 	struct xfer_frame f = {.type = XFER_FRAME_DOWN,
 			       .down = {.rail = rail->idx,
 					.qp_generation = rail->qp_generation,
-					.generation = ++conn->rx_generation}};
+					.generation = conn->rx_generation}};
 
-	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++) {
+	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
 		f.down.open[i] = conn->rx[i].open ? conn->rx[i].seq : XFER_NO_SEQ;
-		conn->rx[i].got = 0;
-	}
 	xfer_conn_send(conn, &f);
 }
 
@@ -154,6 +164,7 @@ void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 	conn->waiting++;
 	conn->repair = true;
 	conn->work = true;
+	fail_generation(conn, (uint8_t)(1u << rail->idx));
 	say_down(rail);
 }
 
@@ -181,8 +192,9 @@ void xfer_rail_on_down(struct xfer_rail *rail, const struct xfer_frame *frame, u
 	xfer_rail_settled(rail);
 }
 
-/* A slot of the sender's side, and what the receiver says of it. */
-static void learn_slot(struct spw_xfer_conn *conn, uint32_t slot, uint32_t open)
+/* A slot of the sender's side, and what the receiver says of it. Ends that do not name the rail
+ * count still. */
+static void learn_slot(struct spw_xfer_conn *conn, uint32_t slot, uint32_t open, uint8_t bit)
 {
 	struct xfer_tx_slot *s = &conn->tx[slot];
 
@@ -192,7 +204,7 @@ static void learn_slot(struct spw_xfer_conn *conn, uint32_t slot, uint32_t open)
 		conn->refin &= ~(1ull << slot);
 		if (s->msg)
 			s->msg->landed = true;
-	} else if (s->state == XFER_TX_ENDED) {
+	} else if (s->state == XFER_TX_ENDED && s->end_rails & bit) {
 		conn->refin |= 1ull << slot;
 	}
 }
@@ -206,7 +218,7 @@ void xfer_conn_learn(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 	}
 	conn->tx_generation = frame->down.generation;
 	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
-		learn_slot(conn, i, frame->down.open[i]);
+		learn_slot(conn, i, frame->down.open[i], (uint8_t)(1u << frame->down.rail));
 }
 
 /* Sends that were complete at the receiver may be done now. */

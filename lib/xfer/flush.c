@@ -32,7 +32,8 @@ struct xfer_loop {
 	uint8_t byte;
 	bool failed;           /* its QP takes no more reads */
 	uint32_t posted, done; /* reads so far */
-	uint32_t bad;          /* the last that failed; all that are not tested by then count */
+	uint32_t seen; /* of those that are done, when it was last asked whether it is busy */
+	uint32_t bad;  /* the last that failed; all that are not tested by then count */
 };
 
 static void loop_free(struct xfer_loop *loop)
@@ -131,6 +132,19 @@ static void loop_poll(struct xfer_loop *loop)
 	}
 }
 
+bool xfer_loop_busy(struct xfer_dev *dev)
+{
+	struct xfer_loop *loop = dev->loop;
+	bool busy;
+
+	if (!loop || xfer_dev_is_gone(dev))
+		return false;
+	loop_poll(loop);
+	busy = loop->posted != loop->done || loop->seen != loop->done;
+	loop->seen = loop->done;
+	return busy;
+}
+
 /* The last byte of what was written: nothing was written behind it. One byte is enough: the read
  * follows all writes before it, whatever it reads. */
 static int flush_post(struct xfer_dev *dev, const struct spw_xfer_mem *mem, uint32_t idx,
@@ -179,32 +193,48 @@ static int flush_prepare(const struct spw_xfer *x, struct xfer_dev *dev)
 	return loop->posted - loop->done == READS_MAX ? -EAGAIN : 0;
 }
 
+/* The devices that have written to the memory, as a mask; one that is gone reads nothing, and what
+ * it had written nobody knows: its rail has failed, and the others wrote it again. */
+static uint8_t flush_devs(const struct spw_xfer_conn *conn)
+{
+	uint8_t devs = 0;
+
+	for (uint32_t i = 0; i < conn->rail_cnt; i++)
+		if (!xfer_dev_is_gone(conn->rail[i]->dev))
+			devs |= (uint8_t)(1u << conn->rail[i]->dev_idx);
+	return devs;
+}
+
 int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *addr, uint64_t bytes,
 		   struct spw_xfer_req **req_out)
 {
+	struct spw_xfer *x = conn->x;
 	struct spw_xfer_req *req;
 	const bool gpu = mem && mem->req.kind == SPW_XFER_DMABUF && bytes;
+	const uint8_t devs = gpu ? flush_devs(conn) : 0;
 	int rc = xfer_conn_usable(conn);
 
 	*req_out = NULL;
-	rc = rc ? rc : xfer_mem_check(conn->x, mem, (uintptr_t)addr, bytes);
-	for (uint32_t i = 0; gpu && i < conn->rail_cnt && !rc; i++)
-		rc = flush_prepare(conn->x, conn->rail[i]->dev);
+	rc = rc ? rc : xfer_mem_check(x, mem, (uintptr_t)addr, bytes);
+	for (uint32_t i = 0; i < x->dev_cnt && !rc; i++)
+		rc = devs >> i & 1u ? flush_prepare(x, &x->dev[i]) : 0;
 	if (rc)
 		return rc;
 	req = xfer_req_take(conn, XFER_REQ_FLUSH);
 	if (!req)
 		return -EAGAIN;
 	req->part_cnt = 1;
-	req->left = gpu;
+	req->left = devs != 0;
+	req->flush_devs = devs;
 	req->bytes[0] = bytes;
 	req->mem[0] = mem;
 	if (mem)
 		mem->user_cnt++;
-	for (uint32_t i = 0; gpu && i < conn->rail_cnt && !rc; i++) {
-		rc = flush_post(conn->rail[i]->dev, mem, conn->rail[i]->dev_idx,
-				(uintptr_t)addr + bytes - 1);
-		req->flush_at[i] = conn->rail[i]->dev->loop->posted;
+	for (uint32_t i = 0; i < x->dev_cnt && !rc; i++) {
+		if (!(devs >> i & 1u))
+			continue;
+		rc = flush_post(&x->dev[i], mem, i, (uintptr_t)addr + bytes - 1);
+		req->flush_at[i] = x->dev[i].loop->posted;
 	}
 	if (rc)
 		xfer_req_give(req);
@@ -215,12 +245,14 @@ int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *a
 
 void xfer_flush_check(struct spw_xfer_req *req)
 {
-	struct spw_xfer_conn *conn = req->conn;
+	struct spw_xfer *x = req->conn->x;
 	bool failed = false;
 
-	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
-		struct xfer_loop *loop = conn->rail[i]->dev->loop;
+	for (uint32_t i = 0; i < x->dev_cnt; i++) {
+		struct xfer_loop *loop = x->dev[i].loop;
 
+		if (!(req->flush_devs >> i & 1u) || xfer_dev_is_gone(&x->dev[i]))
+			continue;
 		loop_poll(loop);
 		if ((int32_t)(loop->done - req->flush_at[i]) < 0)
 			return;

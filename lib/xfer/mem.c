@@ -7,8 +7,8 @@
  *   xfer_mem_check       each send, receive, put, get and flush: is the range within it?
  *   spw_xfer_mem_dereg   refused while requests or windows use it: a NIC may still read or write
  *
- * The MRs have no right of remote atomics, and remote reads only for GPU memory; what a peer may
- * reach as a window is registered apart (window.c).
+ * Unless the memory is exported, its MRs have no right of remote atomics, and remote reads only for
+ * GPU memory; what a peer may reach as an exposed window is registered apart (window.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +22,14 @@
 /* Of the memory that spw_xfer_dmabuf_check names; it is never touched. */
 #define PROBE_BYTES 4096u
 
+static int mem_rights(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req)
+{
+	if (req->exported)
+		return ACCESS | IBV_ACCESS_REMOTE_READ |
+		       (dev->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+	return req->kind == SPW_XFER_DMABUF ? ACCESS_GPU : ACCESS;
+}
+
 /* A device that is gone gets no MR and needs none: no rail uses it again. */
 static int mem_reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
 		   struct ibv_mr **mr_out)
@@ -34,8 +42,9 @@ static int mem_reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *re
 	if (xfer_dev_is_gone(dev))
 		return 0;
 	if (req->kind == SPW_XFER_DMABUF)
-		return rdma_mr_reg_dmabuf(&dev->rdma, &buf, ACCESS_GPU, mr_out);
-	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, req->addr, req->bytes, ACCESS, mr_out);
+		return rdma_mr_reg_dmabuf(&dev->rdma, &buf, mem_rights(dev, req), mr_out);
+	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, req->addr, req->bytes,
+				 mem_rights(dev, req), mr_out);
 }
 
 /* On an error all MRs that were made are undone. */

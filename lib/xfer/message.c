@@ -42,6 +42,8 @@ void xfer_req_give(struct spw_xfer_req *req)
 	for (uint32_t i = 0; i < req->part_cnt; i++)
 		if (req->mem[i])
 			req->mem[i]->user_cnt--;
+	if (req->piece)
+		xfer_list_use(req, -1);
 	req->in_use = false;
 	req->part_cnt = 0;
 	req->next_free = req->conn->free_req;
@@ -76,8 +78,10 @@ void xfer_req_part(struct spw_xfer_req *req, uint32_t part, uint64_t bytes, int 
 {
 	req->bytes[part] = bytes;
 	req->left--;
-	if (!req->left)
+	if (!req->left) {
 		req->stamps.done = spw_tsc_now();
+		req->conn->x->news++;
+	}
 	if (error)
 		req->error = error;
 	if (!req->error)
@@ -202,23 +206,35 @@ static struct spw_xfer_stamps req_stamps(const struct spw_xfer_req *req)
 	return stamps;
 }
 
+static int req_explain(const struct spw_xfer_req *req, int error)
+{
+	if (error == -EMSGSIZE)
+		return spw_err(EMSGSIZE, "a message is longer than the receive that it went to");
+	if (error == -ECANCELED)
+		return spw_err(ECANCELED, "it was cancelled");
+	if (error != -EREMOTEIO)
+		return error;
+	if (req->kind == XFER_REQ_FLUSH)
+		return spw_err(EREMOTEIO, "a read of this device's own memory failed");
+	if (!req->piece)
+		return spw_err(EREMOTEIO, "the peer's NIC refused access to its window");
+	return spw_err(
+		EREMOTEIO,
+		"the peer's NIC refused access to its window: piece %u of %u, or a neighbour "
+		"that went with it",
+		req->bad_piece, req->piece_cnt);
+}
+
 /* The request is free when this returns: the caller of spw_xfer_test must not use it again. */
 static int req_finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t *bytes_out)
 {
-	const enum xfer_req_kind kind = req->kind;
+	const int rc = req_explain(req, error);
 
 	*done_out = true;
 	for (uint32_t i = 0; bytes_out && i < req->part_cnt; i++)
 		bytes_out[i] = req->bytes[i];
 	xfer_req_give(req);
-	if (error == -EMSGSIZE)
-		return spw_err(EMSGSIZE, "a message is longer than the receive that it went to");
-	if (error == -EREMOTEIO)
-		return spw_err(EREMOTEIO, "%s",
-			       kind == XFER_REQ_FLUSH
-				       ? "a read of this device's own memory failed"
-				       : "the peer's NIC refused access to its window");
-	return error;
+	return rc;
 }
 
 int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out)

@@ -35,6 +35,8 @@ struct xfer_msg {
 	uint32_t orphans;    /* chunks of failed rails, not posted again yet */
 	struct spw_xfer_mem *mem;
 	uint64_t laddr, raddr, bytes, at; /* at: posted up to here */
+	uint32_t piece_at;                /* of a list: the next piece, */
+	uint64_t piece_offset;            /* and how much of it is posted */
 	uint32_t rkey[SPW_XFER_RAIL_MAX]; /* by device of the peer, as all keys of it */
 	uint32_t tag;
 	uint64_t flag, flag_raddr;       /* PUT; flag 0: none */
@@ -44,8 +46,7 @@ struct xfer_msg {
 
 struct xfer_orphan {
 	struct xfer_msg *msg;
-	uint64_t offset;
-	uint32_t len;
+	struct xfer_run run;
 };
 
 /* Sender's view of a slot: a grant of the peer. */
@@ -56,6 +57,7 @@ struct xfer_tx_slot {
 	uint32_t rkey[SPW_XFER_RAIL_MAX];
 	uint64_t addr, room;
 	uint64_t bytes;       /* of the message that took it */
+	uint8_t end_rails;    /* that its ends name, once they are posted */
 	struct xfer_msg *msg; /* NULL: none, or it is done */
 };
 
@@ -82,8 +84,12 @@ struct spw_xfer_req {
 	struct spw_xfer_mem *mem[SPW_XFER_PART_MAX];
 	uint64_t bytes[SPW_XFER_PART_MAX];
 	struct spw_xfer_stamps stamps;
-	struct xfer_msg *msg;                 /* SEND, ACCESS */
-	uint32_t flush_at[SPW_XFER_RAIL_MAX]; /* FLUSH: reads of each device up to this one */
+	struct xfer_msg *msg;               /* ACCESS */
+	const struct spw_xfer_piece *piece; /* ACCESS: of a list, the caller's; NULL: none */
+	uint32_t piece_cnt;
+	uint32_t bad_piece;                   /* where it was refused */
+	uint8_t flush_devs;                   /* FLUSH: devices that read, */
+	uint32_t flush_at[SPW_XFER_RAIL_MAX]; /* and the last read of each that counts */
 };
 
 struct xfer_queue {
@@ -100,6 +106,24 @@ SPW_INLINE void xfer_queue_add(struct xfer_queue *q, struct xfer_msg *msg)
 	q->last = msg;
 }
 
+/* Where the bytes of a chunk lie, at both ends. */
+struct xfer_ends {
+	const struct spw_xfer_mem *mem;
+	uint64_t laddr, raddr;
+	const uint32_t *rkey; /* by device of the peer */
+};
+
+/* ---- access.c ---- */
+
+/* Of a list. */
+struct xfer_ends xfer_list_ends(const struct spw_xfer_req *req, const struct xfer_run *run);
+
+/* The next chunk of a list, which is not posted to its end, and moves behind it. */
+void xfer_list_next(const struct spw_xfer_conn *conn, struct xfer_msg *msg,
+		    struct xfer_run *run_out);
+/* Counts a list as a user of its memories and windows: by 1, and by -1 when it has ended. */
+void xfer_list_use(const struct spw_xfer_req *req, int by);
+
 /* ---- message.c ---- */
 
 /* Returns: NULL: all are in use. */
@@ -109,6 +133,13 @@ void xfer_req_give(struct spw_xfer_req *req);
 struct xfer_msg *xfer_msg_free(struct xfer_msg *msg);
 /* One part of a request is done. */
 void xfer_req_part(struct spw_xfer_req *req, uint32_t part, uint64_t bytes, int error);
+SPW_INLINE struct xfer_ends xfer_run_ends(const struct xfer_msg *msg, const struct xfer_run *run)
+{
+	if (msg->req->piece)
+		return xfer_list_ends(msg->req, run);
+	return (struct xfer_ends){msg->mem, msg->laddr + run->offset, msg->raddr + run->offset,
+				  msg->rkey};
+}
 /* All of a message was handed to the NICs, for the first time. */
 SPW_INLINE void xfer_req_posted(struct spw_xfer_req *req)
 {

@@ -92,6 +92,7 @@ static int rail_make(struct xfer_rail *rail, uint64_t now_ms)
 	rail->sq_pi = rail->sq_ci = 0;
 	rail->out_bytes = 0;
 	rail->rq_used = 0;
+	rail->cq_events = 0;
 	rail->rang = true;
 	rail->probe_ms = now_ms + rail->conn->x->conf.exchange_ms;
 	memset(rail->sent, 0, sizeof(rail->sent));

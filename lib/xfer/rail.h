@@ -9,6 +9,7 @@
 #ifndef SPW_XFER_RAIL_H
 #define SPW_XFER_RAIL_H
 
+#include "prm/spw_prm_ring.h"
 #include "rdma/spw_rdma.h"
 #include "xfer/wire.h"
 
@@ -70,6 +71,8 @@ struct xfer_rail_ops {
 	void (*refill)(struct xfer_rail *rail, uint32_t cnt);
 	uint32_t refill_min; /* used receives that are worth a refill */
 	uint32_t (*poll)(struct xfer_rail *rail, struct xfer_done *done, uint32_t cnt);
+	/* The next completion raises an event. */
+	void (*arm)(struct xfer_rail *rail);
 };
 extern const struct xfer_rail_ops xfer_verbs_ops, xfer_direct_ops;
 
@@ -82,13 +85,19 @@ enum xfer_sent_kind {
 	XFER_SENT_PROBE,
 };
 
+/* The bytes of a chunk: where they begin in their message; in a list, in which piece and where in
+ * it: they may go on in pieces that follow. */
+struct xfer_run {
+	uint64_t offset;
+	uint32_t piece, len;
+};
+
 /* A send WQE that is not acknowledged. */
 struct xfer_sent {
 	struct xfer_msg *msg; /* NULL: of none, or of one that was freed */
-	uint64_t offset;      /* of a chunk in its message */
+	struct xfer_run run;  /* of a chunk */
 	uint64_t value;       /* what a flag or a size record writes */
 	uint64_t compare;     /* what the flag's word was taken to hold */
-	uint32_t len;
 	uint8_t kind, slot;
 };
 
@@ -103,6 +112,7 @@ struct xfer_direct {
 	spw_be32 *sq_db, *rq_db, *cq_db;
 	uint32_t sq_mask, cq_mask, cq_log2, cq_ci, rq_pi, qpn, bf_toggle;
 	uint32_t rung; /* sq_pi at the last doorbell */
+	struct mlx5_cqarm arm;
 };
 
 /* A rail as plain verbs see it: what waits for the doorbell. */
@@ -125,6 +135,7 @@ struct xfer_rail {
 	uint32_t rq_used;   /* receives consumed since the last refill */
 	bool rang;          /* all that was posted is with the NIC */
 	bool refused;       /* the device did not take a WQE */
+	uint32_t cq_events; /* of the present CQ, that were taken */
 	struct xfer_sent sent[XFER_SQ_CNT];
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;

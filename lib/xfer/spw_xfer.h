@@ -8,14 +8,17 @@
  *                with an immediate on each rail. Both sides learn that the message is done.
  *   window       a peer exposes memory once; spw_xfer_put WRITEs into it, and a flag word per rail
  *                follows the data on the same QP. A CPU or a resident kernel polls those words; the
- *                receiver's NIC writes no CQE.
+ *                receiver's NIC writes no CQE. Lists of 10^5 pieces are one request.
  *
  * Nothing waits. Every transfer is started and then tested:
  *
  *   spw_xfer_open ─► spw_xfer_mem_reg ─► spw_xfer_listen ─► spw_xfer_accept   until not -EAGAIN
  *                                        spw_xfer_connect                     until not -EAGAIN
- *        spw_xfer_recv / _send / _put / _get ─► request ─► spw_xfer_test      until done
+ *        spw_xfer_recv / _send / _put / _get / _put_list / _get_list ─► request
+ *                                                       ─► spw_xfer_test      until done
  *   spw_xfer_conn_close ─► spw_xfer_mem_dereg ─► spw_xfer_close
+ *
+ * A thread that has nothing to do may sleep: spw_xfer_arm.
  *
  * Progress happens in spw_xfer_test and spw_xfer_progress: memory only while all is well, plus one
  * epoll_wait(2) every SPW_XFER_HOUSE_US. Setting up a connection, and taking a failed rail down and
@@ -26,7 +29,9 @@
  * A message is cut into chunks, which go to the rails by what each has drained, so unequal rails
  * finish together. When a rail fails, both sides first take their QP of it out of service and say
  * so over TCP; only then are its unacknowledged chunks written again over the others. Hence nothing
- * can still arrive over the failed rail when a message is done. A rail rejoins by itself: after
+ * can still arrive over the failed rail when a message is done. The receiver of one that used the
+ * rail may ask for its end again although it is done here: some call on the endpoint, for whatever
+ * request, writes it. A rail rejoins by itself: after
  * SPW_XFER_REJOIN_MS, and then twice as long each time, up to a minute (a second while no rail is
  * up), the side that connected makes its QP anew, at once if its link comes up; the rail carries
  * messages again once a probe was acknowledged over it. With all rails down messages wait, for
@@ -41,9 +46,10 @@
  * Trust. A peer that was granted a buffer, or to which a window was exposed, may write to it until
  * the connection ends; a grant reaches as far as the registered memory around it, because that is
  * what its key covers: register apart what must stay apart. A window has keys of its own and is
- * exactly its bytes. What a peer sends is checked; a breach ends that connection, with one line.
- * Without a secret whoever reaches the listener's port may connect, unless the listener hands out
- * handles; bytes on the wire are not encrypted.
+ * exactly its bytes. Exported memory can be read and written by every peer of the endpoint until it
+ * is deregistered: a blob says where it is, and does not guard it. What a peer sends is checked; a
+ * breach ends that connection, with one line. Without a secret whoever reaches the listener's port
+ * may connect, unless the listener hands out handles; bytes on the wire are not encrypted.
  *
  * Thread: one endpoint, with all that belongs to it, is used by one thread at a time ("owner"
  * below): the caller locks if it has several. Endpoints share nothing.
@@ -64,8 +70,10 @@ extern "C" {
 	64u /* under way per connection: sends; parts of receives; puts and gets \
 	     */
 #define SPW_XFER_WINDOW_MAX   64u           /* exposed per connection and side */
-#define SPW_XFER_BYTES_MAX    (16ull << 30) /* of a message, put or get */
+#define SPW_XFER_PIECE_MAX    (1u << 24)    /* of a list */
+#define SPW_XFER_BYTES_MAX    (16ull << 30) /* of a message, put, get or piece */
 #define SPW_XFER_HANDLE_BYTES 128u
+#define SPW_XFER_BLOB_BYTES   32u
 #define SPW_XFER_HOUSE_US     1000u /* between two looks at sockets and device events */
 #define SPW_XFER_REJOIN_MS    200u  /* before the first attempt to bring a rail back */
 
@@ -133,9 +141,11 @@ struct spw_xfer_mem_req {
 	size_t bytes;
 	int dmabuf_fd; /* SPW_XFER_DMABUF; may be closed once no more window will be exposed */
 	uint64_t dmabuf_offset; /* of addr in the dma-buf */
+	bool exported;          /* every peer of the endpoint may read and write all of it */
 };
 
-/* Purpose: registers memory with the device of every rail, for local use and for grants.
+/* Purpose: registers memory with the device of every rail, for local use, for grants, and for
+ *   peers if it is exported.
  * Shape: bytes > 0.
  * Owner: *mem_out is the caller's, until spw_xfer_mem_dereg; the memory outlives it.
  * Thread: owner; takes microseconds to seconds (pages are pinned).
@@ -158,7 +168,8 @@ int spw_xfer_dmabuf_check(const struct spw_xfer *x);
 /* Purpose: ends a registration. Keys that a peer holds become invalid.
  * Shape: NULL is fine.
  * Thread: owner.
- * Errors: -EBUSY a request or an exposed window uses it; it stays registered.
+ * Errors: -EBUSY a request or an exposed window of this side uses it; it stays registered. Of
+ *   exported memory nobody here knows the peers' requests: they end with -EREMOTEIO.
  */
 int spw_xfer_mem_dereg(struct spw_xfer_mem *mem);
 
@@ -281,15 +292,16 @@ int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *a
 
 /* Purpose: advances the request's connection, and reports whether the request is done; it is freed
  *   then, whether it succeeded or not.
- * Shape: bytes_out: NULL, or room for one length per part: of a receive what arrived, of all others
- *   what was asked.
+ * Shape: bytes_out: NULL, or room for one length per part: of a receive what arrived, of a list
+ *   what was acknowledged (if it failed: of its pieces no matter which), of all others what was
+ *   asked.
  * Returns: 0, *done_out says; -errno: it failed, and *done_out is true.
  * Order: of a receive or get that is done all bytes are visible to this thread; a send or put that
  *   is done no longer uses its memory.
  * Thread: owner.
  * Errors: that of spw_xfer_conn_error; -EMSGSIZE the message is longer than its receive (at both
  *   sides; nothing was written); -EREMOTEIO the peer's NIC refused the access of a put or get, or
- *   this device the read of a flush.
+ *   this device the read of a flush; -ECANCELED spw_xfer_cancel.
  */
 int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out);
 
@@ -308,10 +320,40 @@ struct spw_xfer_stamps {
 int spw_xfer_test_stamps(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out,
 			 struct spw_xfer_stamps *stamps_out);
 
+/* Purpose: posts nothing more of a put, get or list. It is done, with -ECANCELED, once the NICs
+ * have done what they were given: soon, if a rail is up. One that they were given all of, or that
+ * is done, ends as if it had not been cancelled. Shape: it stays the caller's to test. Which of its
+ * bytes have moved is not known. Thread: owner. Errors: -EOPNOTSUPP it is a send, receive or flush.
+ */
+int spw_xfer_cancel(struct spw_xfer_req *req);
+
 /* Purpose: advances everything of the endpoint by one turn.
  * Returns: completions taken; 0: nothing happened.
  * Thread: owner. */
 uint32_t spw_xfer_progress(struct spw_xfer *x);
+
+/* ---- sleeping ---- */
+
+/* Returns: a descriptor for poll(2) and epoll(7), which can be read when there may be something to
+ *   do, once spw_xfer_arm has returned 0. Nobody reads it.
+ * Owner: the endpoint's. Thread: any. */
+int spw_xfer_fd(const struct spw_xfer *x);
+
+/* Purpose: asks for the descriptor to become readable with whatever happens next. To be called
+ *   before each sleep, when nothing was left to do; whoever slept calls spw_xfer_progress and tests
+ *   its requests, whether the descriptor can be read or the time is over.
+ *
+ *     spw_xfer_progress, _test, _accept ... until nothing is done
+ *     spw_xfer_arm ── 0 ─► poll(fd, timeout) ─► again
+ *            └── -EAGAIN ─► again, without sleeping
+ *
+ * Shape: *timeout_ms_out is what poll(2) takes: -1 without end; at most 10 while a connection is
+ *   being made, a rail is down or a peer was silent.
+ * Returns: 0; -EAGAIN: something has happened meanwhile.
+ * Thread: owner; takes microseconds: system calls, and a doorbell for each rail.
+ * Order: a message, put or get that this side is to learn of after the call wakes it. The flag
+ * words of a put are memory: no device reports them. */
+int spw_xfer_arm(struct spw_xfer *x, int *timeout_ms_out);
 
 /* ---- windows ---- */
 
@@ -332,6 +374,34 @@ int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem,
  * Errors: -EINVAL; that of spw_xfer_conn_error. */
 int spw_xfer_window_remote(struct spw_xfer_conn *conn, uint32_t idx,
 			   struct spw_xfer_window **window_out);
+
+/* Exported memory, for peers of the endpoint: address, bytes and a key for each device, with a MAC
+ * of 24 bits; 32 bytes for 4 rails. Plain bytes, to be passed on as they are. It names the memory
+ * until that is deregistered, on all connections of the endpoint. */
+struct spw_xfer_blob {
+	uint8_t byte[SPW_XFER_BLOB_BYTES];
+};
+
+/* Purpose: the blob of a memory that was registered with `exported`. Any number of memories.
+ * Thread: owner.
+ * Errors: -EINVAL it was not; -ERANGE it has 512 GiB or more. */
+int spw_xfer_mem_export(const struct spw_xfer_mem *mem, struct spw_xfer_blob *blob_out);
+
+/* Purpose: a window of the peer, by a blob of its endpoint, for puts, gets and lists. The peer's
+ *   memory does not stay registered for it.
+ * Shape: any bytes: those that are no blob of the endpoint at the other end, or of it before it was
+ *   started again, are refused. One that was forged all the same reaches no more than what the
+ *   peer's NIC lets its peers reach.
+ * Owner: the caller, until spw_xfer_window_drop or spw_xfer_conn_close.
+ * Thread: owner; takes a microsecond.
+ * Errors: -EINVAL with what to do; -ENOMEM; that of spw_xfer_conn_error. */
+int spw_xfer_window_import(struct spw_xfer_conn *conn, const uint8_t *bytes, size_t len,
+			   struct spw_xfer_window **window_out);
+
+/* Purpose: frees an imported window. Puts and gets of it that are under way go on.
+ * Shape: NULL is fine. Thread: owner.
+ * Errors: -EBUSY a list uses it; -EINVAL it was exposed. */
+int spw_xfer_window_drop(struct spw_xfer_window *window);
 
 /* Returns: its bytes. Thread: owner. */
 uint64_t spw_xfer_window_bytes(const struct spw_xfer_window *window);
@@ -378,6 +448,46 @@ int spw_xfer_put(struct spw_xfer_conn *conn, const struct spw_xfer_access *acces
  * Order: as spw_xfer_test. */
 int spw_xfer_get(struct spw_xfer_conn *conn, const struct spw_xfer_access *access,
 		 struct spw_xfer_req **req_out);
+
+/* One piece of a list. */
+struct spw_xfer_piece {
+	struct spw_xfer_window *window;
+	uint64_t offset; /* in the window */
+	struct spw_xfer_mem *mem;
+	void *addr;
+	uint64_t bytes; /* 0 .. SPW_XFER_BYTES_MAX; of 0: mem may be NULL, and nothing moves */
+};
+
+/* Purpose: writes a list of pieces to the peer's windows, as one request. Pieces that follow each
+ *   other in the list and at both ends move as one, up to a chunk. Pieces of up to 64 KiB go whole
+ *   to the rail with the fewest bytes under way. Messages, puts and gets that begin while a list is
+ *   under way do not wait for its end.
+ * Shape: piece_cnt 0 .. SPW_XFER_PIECE_MAX; each piece within its window and memory. Pieces move in
+ *   any order: where they overlap, each byte is of any of them.
+ * Owner: the pieces (read again and again, not copied) and their bytes are the library's to read
+ *   until the request is done or its connection closed.
+ * Returns: 0; -EAGAIN: SPW_XFER_REQ_MAX puts, gets and lists are under way.
+ * Thread: owner. Takes some ns a piece for the checks; pieces are posted as there is room, by the
+ *   calls that advance the connection.
+ * Order: as spw_xfer_put without a flag: when the request is done all bytes are at the peer, who
+ *   learns it from a later message, or over TCP. Until then bytes are written in any order, and
+ *   again after they were found there: what a rail that failed left is repeated over another. That
+ *   is safe because the same bytes go to the same place, and because the request is not done before
+ *   both ends have destroyed the QP that failed: nothing arrives late. So the peer does not write
+ *   to these bytes, nor conclude from some of them that others are there.
+ * Errors: -EINVAL, -ERANGE with the number of the piece, and nothing is written; that of
+ *   spw_xfer_conn_error. Of spw_xfer_test: -EREMOTEIO with a piece that the peer's NIC refused; any
+ *   others may be written. A refusal takes its rail down for SPW_XFER_REJOIN_MS. */
+int spw_xfer_put_list(struct spw_xfer_conn *conn, const struct spw_xfer_piece *piece,
+		      uint32_t piece_cnt, struct spw_xfer_req **req_out);
+
+/* Purpose: reads a list of pieces from the peer's windows (RDMA READ), as one request.
+ * Shape, Returns, Errors: as spw_xfer_put_list. Thread: owner.
+ * Owner: likewise; the pieces' memory is the library's to write.
+ * Order: as spw_xfer_test. A READ may be repeated, too: of what the peer changes meanwhile any
+ *   state is found, byte by byte. */
+int spw_xfer_get_list(struct spw_xfer_conn *conn, const struct spw_xfer_piece *piece,
+		      uint32_t piece_cnt, struct spw_xfer_req **req_out);
 
 /* The flag words of a put: four little-endian 64-bit words, 32-byte aligned. Word i is swapped by
  * an atomic over rail i, after all of the put's data that went over rail i. The first put to a

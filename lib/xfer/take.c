@@ -31,7 +31,8 @@ static void msg_done(struct xfer_msg *msg)
 		conn->access_cnt--;
 	}
 	msg->in_use = false;
-	xfer_req_part(msg->req, 0, msg->bytes, msg->too_long ? -EMSGSIZE : 0);
+	xfer_req_part(msg->req, 0, msg->req->piece ? msg->req->bytes[0] : msg->bytes,
+		      msg->too_long ? -EMSGSIZE : 0);
 }
 
 /* While a rail is not settled no message is done: the receiver may still ask for its end again. */
@@ -55,9 +56,11 @@ static void sent_acked(struct xfer_rail *rail, const struct xfer_sent *s)
 	if (s->kind == XFER_SENT_FLAG && msg)
 		xfer_flag_acked(rail, s);
 	if (s->kind == XFER_SENT_CHUNK) {
-		rail->out_bytes -= s->len;
-		rail->stat.tx_bytes += s->len;
+		rail->out_bytes -= s->run.len;
+		rail->stat.tx_bytes += s->run.len;
 		rail->stat.tx_chunks++;
+		if (msg && msg->req->piece)
+			msg->req->bytes[0] += s->run.len;
 	} else if (s->kind == XFER_SENT_PROBE && rail->state == XFER_PROBING) {
 		xfer_rail_proved(rail);
 	}
@@ -152,8 +155,8 @@ static void take_fin(struct xfer_rail *rail, struct xfer_imm imm, uint32_t cqe_b
 	struct xfer_rx_slot *r = &conn->rx[imm.slot];
 	const uint8_t bit = (uint8_t)(1u << rail->idx);
 
-	if (imm.generation != (conn->rx_generation & 15u))
-		return; /* of a generation that ended: it does not count */
+	if (imm.rails & conn->rx_lost[imm.generation])
+		return; /* the sender writes it again (fail.c) */
 	if (!r->open || imm.lap != xfer_lap_of(r->seq) || !(imm.rails & bit) || r->got & bit ||
 	    (r->got && (imm.rails != r->rails || imm.size != r->size)) ||
 	    imm.rails >> conn->rail_cnt) {
@@ -214,7 +217,9 @@ static void take_refused(struct xfer_rail *rail, const struct xfer_done *d)
 	const char *what = ibv_wc_status_str((enum ibv_wc_status)d->status);
 
 	if (s->msg && s->msg->kind != XFER_MSG_SEND) {
-		s->msg->req->error = -EREMOTEIO;
+		if (!s->msg->req->error)
+			s->msg->req->bad_piece = s->run.piece;
+		s->msg->req->error = s->msg->req->error ? s->msg->req->error : -EREMOTEIO;
 		s->msg->landed = true; /* its orphans are dropped */
 	} else if (d->status == IBV_WC_REM_ACCESS_ERR) {
 		xfer_conn_breach(rail->conn, "it granted memory that its NIC refuses");

@@ -28,7 +28,8 @@ static int verbs_make(struct xfer_rail *rail)
 
 	rail->plain.cnt = 0;
 	rail->refused = false;
-	rail->cq = ibv_create_cq(rail->dev->rdma.ctx, XFER_CQ_CNT - 1, NULL, NULL, 0);
+	rail->cq = ibv_create_cq(rail->dev->rdma.ctx, XFER_CQ_CNT - 1, rail,
+				 rail->dev->rdma.channel, 0);
 	if (!rail->cq)
 		return spw_err(errno, "%s: a completion queue of %u entries: %s",
 			       rail->dev->rdma.name, XFER_CQ_CNT, strerror(errno));
@@ -118,6 +119,12 @@ static uint32_t verbs_poll(struct xfer_rail *rail, struct xfer_done *done, uint3
 	return n > 0 ? (uint32_t)n : 0;
 }
 
+/* rdma-core counts the events itself. */
+static void verbs_arm(struct xfer_rail *rail)
+{
+	(void)ibv_req_notify_cq(rail->cq, 0);
+}
+
 const struct xfer_rail_ops xfer_verbs_ops = {
 	.make = verbs_make,
 	.post = verbs_post,
@@ -125,4 +132,5 @@ const struct xfer_rail_ops xfer_verbs_ops = {
 	.refill = verbs_refill,
 	.refill_min = XFER_RQ_BATCH,
 	.poll = verbs_poll,
+	.arm = verbs_arm,
 };

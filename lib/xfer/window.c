@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Windows: a region is registered apart for the connection, so that its keys reach exactly its
- * bytes, and announced by a frame; put and get are messages of the engine.
+ * Windows, of two origins; put and get (access.c) treat both alike.
  *
  *   expose   region of a memory ─► one MR for each device, with rights of its own ─► WINDOW frame
  *   remote   WINDOW frame ─► conn->window[idx]: address, bytes, a key for each device of the peer
- *   put      checked ─► a message: chunks, then the flag on each rail that was used (flag.c)
- *   get      checked ─► a message: READs, without a flag: the request's end is what counts
+ *   export   the MRs of a memory ─► a blob (wire.h), which the caller carries to the peer
+ *   import   blob ─► a window in conn->imported
  *
- * A window lives as long as its connection, and until then its memory cannot be deregistered
- * (user_cnt).
+ * An exposed window is registered apart for its connection, so that its keys reach exactly its
+ * bytes; until the connection ends its memory cannot be deregistered (user_cnt). An exported memory
+ * has the keys that it was registered with, and may be deregistered at any time: accesses to it
+ * fail from then on.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
 #include "xfer/connection.h"
 #include "xfer/endpoint.h"
 
-#define FLAG_ALIGN    32u /* of the four words */
-#define LINE_BYTES    64u
-#define FLAG_MAX      ((1ull << 60) - 1)
 #define WINDOW_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 /* ---- ours ---- */
@@ -89,12 +88,20 @@ int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem,
 	return xfer_conn_usable(conn);
 }
 
+static void window_forget(struct spw_xfer_window *window)
+{
+	xfer_list_del(&window->link);
+	free(window);
+}
+
 /* The connection's QPs are gone: nobody reaches the memory any more. */
 void xfer_window_free(struct spw_xfer_conn *conn)
 {
 	for (uint32_t i = 0; i < conn->exposed_cnt; i++)
 		window_unexpose(conn, &conn->exposed[i]);
 	conn->exposed_cnt = 0;
+	while (conn->imported.next != &conn->imported)
+		window_forget(spw_container_of(conn->imported.next, struct spw_xfer_window, link));
 }
 
 /* ---- the peer's ---- */
@@ -111,6 +118,7 @@ void xfer_window_on_frame(struct spw_xfer_conn *conn, const struct xfer_frame *f
 	}
 	w->conn = conn;
 	w->known = true;
+	conn->x->news++;
 	w->is_host = frame->window.is_host;
 	w->addr = frame->window.addr;
 	w->bytes = frame->window.bytes;
@@ -140,116 +148,59 @@ uint64_t spw_xfer_window_bytes(const struct spw_xfer_window *window)
 	return window->bytes;
 }
 
-/* ---- put and get ---- */
+/* ---- exported memory ---- */
 
-/* The rails of this side; those of the peer show by -EREMOTEIO. */
-static int check_atomics(const struct spw_xfer_conn *conn)
+int spw_xfer_mem_export(const struct spw_xfer_mem *mem, struct spw_xfer_blob *blob_out)
 {
-	for (uint32_t i = 0; i < conn->rail_cnt; i++)
-		if (!conn->rail[i]->dev->atomics)
-			return spw_err(EOPNOTSUPP,
-				       "%s has no atomics, which flags need: use rails that have",
-				       conn->rail[i]->dev->rdma.name);
+	struct xfer_export e = {.addr = (uintptr_t)mem->req.addr,
+				.bytes = mem->req.bytes,
+				.is_host = mem->req.kind == SPW_XFER_HOST};
+
+	memset(blob_out, 0, sizeof(*blob_out));
+	if (!mem->req.exported)
+		return spw_err(EINVAL, "this memory is not for peers: register it with `exported`");
+	if (mem->req.bytes > XFER_EXPORT_MAX)
+		return spw_err(ERANGE, "%zu bytes: a blob names at most %llu", mem->req.bytes,
+			       (unsigned long long)XFER_EXPORT_MAX);
+	for (uint32_t i = 0; i < mem->x->dev_cnt; i++)
+		e.rkey[i] = xfer_rkey(mem->mr[i]);
+	xfer_wire_blob_put(&e, mem->x->export_key, blob_out);
 	return 0;
 }
 
-/* All four words lie in the window and in one half of a cache line. */
-static int check_flag(const struct spw_xfer_access *a)
+int spw_xfer_window_import(struct spw_xfer_conn *conn, const uint8_t *bytes, size_t len,
+			   struct spw_xfer_window **window_out)
 {
-	if (a->flag_offset % FLAG_ALIGN || a->window->addr % FLAG_ALIGN ||
-	    !spw_in_range(a->flag, 1, FLAG_MAX))
-		return spw_err(EINVAL,
-			       "flag %#llx at offset %llu: 1 .. 2^60-1, at a multiple of %u in a "
-			       "window that begins at one",
-			       (unsigned long long)a->flag, (unsigned long long)a->flag_offset,
-			       FLAG_ALIGN);
-	if (a->window->bytes < FLAG_ALIGN || a->flag_offset > a->window->bytes - FLAG_ALIGN)
-		return spw_err(ERANGE, "flag words at %llu: the window has %llu bytes",
-			       (unsigned long long)a->flag_offset,
-			       (unsigned long long)a->window->bytes);
-	return 0;
-}
-
-/* All checks of a put or get, before anything of it is taken. */
-static int access_verify(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a,
-			 bool put)
-{
+	struct spw_xfer_window *w;
+	struct xfer_export e;
 	int rc = xfer_conn_usable(conn);
 
-	if (!rc && (!a->window || a->window->conn != conn))
-		rc = spw_err(EINVAL, "this window is of another connection");
-	rc = rc ? rc : xfer_mem_check(conn->x, a->mem, (uintptr_t)a->addr, a->bytes);
-	if (!rc && (a->offset > a->window->bytes || a->bytes > a->window->bytes - a->offset))
-		rc = spw_err(ERANGE, "%llu bytes at %llu: the window has %llu",
-			     (unsigned long long)a->bytes, (unsigned long long)a->offset,
-			     (unsigned long long)a->window->bytes);
-	if (rc || a->flag_offset == SPW_XFER_NO_FLAG)
-		return rc;
-	if (!put)
-		return spw_err(EINVAL, "a get has no flag");
-	rc = check_flag(a);
-	return rc ? rc : check_atomics(conn);
-}
-
-/* Whether the bytes and the first flag word may be one WRITE: the peer's device stores them in this
- * order (ibv_query_qp_data_in_order(3), which speaks of what a CPU reads), and they are within one
- * line of 64 bytes. It goes over rail 0, which every connection has. */
-static bool access_joins(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a)
-{
-	return a->bytes && a->bytes <= SPW_XFER_JOIN_BYTES &&
-	       a->offset + a->bytes == a->flag_offset &&
-	       (a->window->addr + a->flag_offset) % LINE_BYTES == LINE_BYTES / 2 &&
-	       a->mem->req.kind == SPW_XFER_HOST && a->window->is_host &&
-	       conn->rail[0]->theirs.in_order;
-}
-
-/* Like spw_xfer_send, but nothing waits for a grant: the message is active at once. */
-static int access_start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bool put,
-			struct spw_xfer_req **req_out)
-{
-	const bool flagged = a->flag_offset != SPW_XFER_NO_FLAG;
-	struct spw_xfer_req *req;
-	struct xfer_msg *msg;
-	int rc = access_verify(conn, a, put);
-
-	*req_out = NULL;
+	*window_out = NULL;
+	rc = rc ? rc : xfer_wire_blob_get(bytes, len, conn->their_export_key, &e);
 	if (rc)
 		return rc;
-	msg = xfer_msg_free(conn->access);
-	req = msg ? xfer_req_take(conn, XFER_REQ_ACCESS) : NULL;
-	if (!req)
-		return -EAGAIN;
-	*msg = (struct xfer_msg){.req = req,
-				 .kind = put ? XFER_MSG_PUT : XFER_MSG_GET,
-				 .in_use = true,
-				 .joined = flagged && access_joins(conn, a),
-				 .mem = a->mem,
-				 .laddr = (uintptr_t)a->addr,
-				 .raddr = a->window->addr + a->offset,
-				 .bytes = a->bytes,
-				 .flag = flagged ? a->flag : 0,
-				 .flag_raddr = flagged ? a->window->addr + a->flag_offset : 0};
-	memcpy(msg->rkey, a->window->rkey, sizeof(msg->rkey));
-	req->is_put = put;
-	req->left = req->part_cnt = 1;
-	req->mem[0] = a->mem;
-	if (a->mem)
-		a->mem->user_cnt++;
-	conn->access_cnt++;
-	xfer_queue_add(&conn->active, msg);
-	xfer_engine_pump(conn);
-	*req_out = req;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return spw_err(ENOMEM, "no memory for a window");
+	w->conn = conn;
+	w->known = true;
+	w->is_host = e.is_host;
+	w->addr = e.addr;
+	w->bytes = e.bytes;
+	memcpy(w->rkey, e.rkey, sizeof(w->rkey));
+	xfer_list_add(&conn->imported, &w->link);
+	*window_out = w;
 	return 0;
 }
 
-int spw_xfer_put(struct spw_xfer_conn *conn, const struct spw_xfer_access *access,
-		 struct spw_xfer_req **req_out)
+int spw_xfer_window_drop(struct spw_xfer_window *window)
 {
-	return access_start(conn, access, true, req_out);
-}
-
-int spw_xfer_get(struct spw_xfer_conn *conn, const struct spw_xfer_access *access,
-		 struct spw_xfer_req **req_out)
-{
-	return access_start(conn, access, false, req_out);
+	if (!window)
+		return 0;
+	if (!window->link.next)
+		return spw_err(EINVAL, "an exposed window lives as long as its connection");
+	if (window->user_cnt)
+		return spw_err(EBUSY, "lists still use this window: test them until done");
+	window_forget(window);
+	return 0;
 }

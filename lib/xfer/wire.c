@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Frames and handles as bytes (wire.h has the formats). A cursor walks over the fields of a type,
- * in one function for each type that serves both directions: `put` says which, so encoder and
+ * Frames, handles and blobs as bytes (wire.h has the formats). A cursor walks over the fields of a
+ * type, in one function for each type that serves both directions: `put` says which, so encoder and
  * decoder cannot disagree.
  *
  *   link.c     struct xfer_frame ─► xfer_wire_encode ─► a message of the channel
@@ -22,7 +22,7 @@
 
 #define HANDLE_MAGIC "SPWH"
 
-#define OFFER_BYTES (XFER_KEY_BYTES + 12u + SPW_XFER_RAIL_MAX * 28u)
+#define OFFER_BYTES (2 * XFER_KEY_BYTES + 12u + SPW_XFER_RAIL_MAX * 28u)
 
 _Static_assert(XFER_HEAD_BYTES + OFFER_BYTES <= SPW_OOB_FIRST_MAX,
 	       "an OFFER is a door's first message");
@@ -38,6 +38,7 @@ static void frame_fields(struct spw_oob_cursor *c, struct xfer_frame *f)
 	case XFER_FRAME_ACCEPT:
 		spw_oob_cursor_bytes(c, f->offer.key, sizeof(f->offer.key));
 		spw_oob_cursor_u64(c, &f->offer.box_addr);
+		spw_oob_cursor_bytes(c, f->offer.export_key, sizeof(f->offer.export_key));
 		spw_oob_cursor_u32(c, &f->offer.dev_cnt);
 		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++) {
 			spw_oob_cursor_bytes(c, f->offer.end[i].gid, sizeof(f->offer.end[i].gid));
@@ -222,5 +223,71 @@ int xfer_wire_handle_get(const struct spw_xfer_handle *handle, struct xfer_addre
 	handle_fields(&c, at_out);
 	for (uint32_t i = 0; i < cnt; i++)
 		at_out->addr[i].sin6_family = AF_INET6;
+	return 0;
+}
+
+/* ---- blobs ----
+ *
+ *   0 u64 address   8 u32[4] keys   24 u64: is_host 1 | bytes 39 | MAC 24
+ *
+ * The MAC is of all bits before it, with the key of the endpoint. It keeps apart what is easily
+ * mixed up, and would write to memory of the wrong process: endpoints, connections, and one that
+ * was started again. What guards memory is the peer's NIC.
+ */
+
+#define MAC_BITS  24u
+#define HOST_BIT  (1ull << 63)
+#define MAC_LABEL "spinwire xfer blob"
+
+static uint64_t blob_mac(const uint8_t *blob, const uint8_t export_key[XFER_KEY_BYTES])
+{
+	struct spw_oob_secret key = {.len = XFER_KEY_BYTES};
+	const struct iovec part = {(void *)(uintptr_t)blob, SPW_XFER_BLOB_BYTES - MAC_BITS / 8};
+	uint8_t mac[SPW_OOB_MAC_BYTES];
+
+	memcpy(key.byte, export_key, XFER_KEY_BYTES);
+	spw_oob_mac(&key, MAC_LABEL, &part, 1, mac);
+	return (uint64_t)mac[0] << 16 | (uint64_t)mac[1] << 8 | mac[2];
+}
+
+static void blob_fields(struct spw_oob_cursor *c, struct xfer_export *e, uint64_t *tail)
+{
+	spw_oob_cursor_u64(c, &e->addr);
+	for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
+		spw_oob_cursor_u32(c, &e->rkey[i]);
+	spw_oob_cursor_u64(c, tail);
+}
+
+void xfer_wire_blob_put(const struct xfer_export *e, const uint8_t export_key[XFER_KEY_BYTES],
+			struct spw_xfer_blob *blob_out)
+{
+	uint64_t tail = (e->is_host ? HOST_BIT : 0) | e->bytes << MAC_BITS;
+	struct spw_oob_cursor c = {.at = blob_out->byte, .put = true};
+	struct xfer_export copy = *e;
+
+	blob_fields(&c, &copy, &tail);
+	tail |= blob_mac(blob_out->byte, export_key);
+	c.at = blob_out->byte;
+	blob_fields(&c, &copy, &tail);
+}
+
+int xfer_wire_blob_get(const uint8_t *bytes, size_t len, const uint8_t export_key[XFER_KEY_BYTES],
+		       struct xfer_export *e_out)
+{
+	struct spw_oob_cursor c = {.at = (uint8_t *)(uintptr_t)bytes};
+	uint64_t tail = 0;
+
+	memset(e_out, 0, sizeof(*e_out));
+	if (len != SPW_XFER_BLOB_BYTES)
+		return spw_err(EINVAL, "a blob of %zu bytes: it has %u", len, SPW_XFER_BLOB_BYTES);
+	blob_fields(&c, e_out, &tail);
+	e_out->is_host = tail & HOST_BIT;
+	e_out->bytes = (tail & ~HOST_BIT) >> MAC_BITS;
+	if ((tail & ((1u << MAC_BITS) - 1)) != blob_mac(bytes, export_key))
+		return spw_err(EINVAL,
+			       "this blob was changed, or is not of the endpoint at the other "
+			       "end: it may have been started again; ask it for a new one");
+	if (!e_out->bytes || e_out->addr > UINT64_MAX - e_out->bytes)
+		return spw_err(EINVAL, "a blob of impossible size");
 	return 0;
 }

@@ -42,7 +42,7 @@
 #include "oob/spw_oob_channel.h"
 #include "xfer/spw_xfer.h"
 
-#define XFER_VERSION     4u /* of frames and handles */
+#define XFER_VERSION     5u /* of frames and handles */
 #define XFER_HEAD_BYTES  4u
 #define XFER_KEY_BYTES   16u
 #define XFER_SLOT_CNT    SPW_XFER_REQ_MAX
@@ -80,9 +80,10 @@ struct xfer_frame {
 	enum xfer_frame_type type;
 	union {
 		struct {
-			uint8_t key[XFER_KEY_BYTES]; /* OFFER; zeros: none */
-			uint64_t box_addr;           /* of the mailbox, connection.h */
-			uint32_t dev_cnt;            /* 1 .. SPW_XFER_RAIL_MAX */
+			uint8_t key[XFER_KEY_BYTES];        /* OFFER; zeros: none */
+			uint64_t box_addr;                  /* of the mailbox, connection.h */
+			uint8_t export_key[XFER_KEY_BYTES]; /* of the endpoint's blobs */
+			uint32_t dev_cnt;                   /* 1 .. SPW_XFER_RAIL_MAX */
 			struct xfer_end end[SPW_XFER_RAIL_MAX];
 		} offer; /* OFFER, ACCEPT */
 		struct {
@@ -132,6 +133,24 @@ void xfer_wire_handle_put(const struct xfer_address *at, struct spw_xfer_handle 
 /* Returns: 0; -EINVAL, with a text: it is no handle. */
 int xfer_wire_handle_get(const struct spw_xfer_handle *handle, struct xfer_address *at_out);
 
+/* ---- blobs ---- */
+
+#define XFER_EXPORT_MAX ((1ull << 39) - 1) /* bytes of a memory */
+
+/* An exported memory. */
+struct xfer_export {
+	uint64_t addr, bytes;             /* 1 .. XFER_EXPORT_MAX; their sum does not overflow */
+	uint32_t rkey[SPW_XFER_RAIL_MAX]; /* by device of its owner; 0: that is gone */
+	bool is_host;                     /* as of a WINDOW */
+};
+
+/* export_key: of the endpoint that has the memory. */
+void xfer_wire_blob_put(const struct xfer_export *e, const uint8_t export_key[XFER_KEY_BYTES],
+			struct spw_xfer_blob *blob_out);
+/* Returns: 0; -EINVAL, with a text: it is no blob of this endpoint. */
+int xfer_wire_blob_get(const uint8_t *bytes, size_t len, const uint8_t export_key[XFER_KEY_BYTES],
+		       struct xfer_export *e_out);
+
 /* ---- grants, in memory that the peer's NIC writes ---- */
 
 struct xfer_grant {
@@ -143,6 +162,8 @@ struct xfer_grant {
 SPW_ASSERT_SIZE(struct xfer_grant, XFER_GRANT_BYTES);
 
 /* ---- immediates ---- */
+
+#define XFER_GENERATIONS 16u /* an immediate has the lowest bits of one */
 
 enum xfer_imm_kind { XFER_IMM_GRANT = 1, XFER_IMM_FIN, XFER_IMM_PROBE };
 
@@ -162,7 +183,7 @@ struct xfer_imm {
 SPW_INLINE uint32_t xfer_imm_put(struct xfer_imm i)
 {
 	return (uint32_t)i.kind << 28 | (uint32_t)i.slot << 22 | (uint32_t)i.rails << 16 |
-	       (uint32_t)(i.generation & 15u) << 12 | (uint32_t)i.size << 8 | i.lap;
+	       (uint32_t)(i.generation % XFER_GENERATIONS) << 12 | (uint32_t)i.size << 8 | i.lap;
 }
 
 SPW_INLINE struct xfer_imm xfer_imm_get(uint32_t v)

@@ -290,7 +290,7 @@ static void check(void)
 			abort();
 		for (uint32_t p = rail->sq_ci; p != rail->sq_pi; p++)
 			if (rail->sent[p % XFER_SQ_CNT].kind == XFER_SENT_CHUNK)
-				out += rail->sent[p % XFER_SQ_CNT].len;
+				out += rail->sent[p % XFER_SQ_CNT].run.len;
 		if (conn->state != XFER_CONN_FAILED &&
 		    (out != rail->out_bytes || (rail->state == XFER_UP) != (conn->up >> i & 1u)))
 			abort();

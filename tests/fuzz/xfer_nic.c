@@ -107,7 +107,10 @@ int xfer_dial_turn(struct spw_xfer_conn *c SPW_UNUSED, uint64_t now_ms SPW_UNUSE
 
 void xfer_dial_end(struct xfer_dial *dial SPW_UNUSED) {}
 
-void xfer_house(struct spw_xfer *x SPW_UNUSED) {}
+uint32_t xfer_house(struct spw_xfer *x SPW_UNUSED)
+{
+	return 0;
+}
 
 uint64_t xfer_now_ns(void)
 {
@@ -181,10 +184,12 @@ static uint32_t nic_poll(struct xfer_rail *rail, struct xfer_done *done, uint32_
 	return i;
 }
 
-const struct xfer_rail_ops xfer_verbs_ops = {nic_make,   nic_post, nic_ring,
-					     nic_refill, 32,       nic_poll};
-const struct xfer_rail_ops xfer_direct_ops = {nic_make,   nic_post, nic_ring,
-					      nic_refill, 1,        nic_poll};
+static void nic_arm(struct xfer_rail *rail SPW_UNUSED) {}
+
+const struct xfer_rail_ops xfer_verbs_ops = {nic_make, nic_post, nic_ring, nic_refill,
+					     32,       nic_poll, nic_arm};
+const struct xfer_rail_ops xfer_direct_ops = {nic_make, nic_post, nic_ring, nic_refill,
+					      1,        nic_poll, nic_arm};
 
 static void complete(struct nic *n, struct xfer_done done)
 {

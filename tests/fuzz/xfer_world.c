@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The world of one input (world.h): an endpoint on devices of nic.c, and a connection over a socket
- * pair.
+ * The world of one input (xfer_world.h): an endpoint on devices of nic.c, and a connection over a
+ * socket pair.
  */
 #include <netinet/in.h>
 #include <stdlib.h>

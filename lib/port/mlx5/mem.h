@@ -16,7 +16,7 @@
  *   M2 release  WQEs, and CQE bytes marked invalid, before the doorbell records. Pairs with the
  *               NIC reading the record before the WQEs.
  *   M3 release  Send WQEs and the bytes of their frames before the send doorbell record.
- *   M4 release  The send doorbell record before the store to the UAR page; then the combined
+ *   M4 release  The doorbell or arm record before the store to the UAR page; then the combined
  *               stores leave the core.
  *   M7 release  The CQ's doorbell record before those of the receive queues. Pairs with the NIC
  *               reading the consumer index after it has completed a newly posted WQE.

@@ -47,6 +47,7 @@ static void exchange_list_ours(struct spw_xfer_conn *conn)
 static void exchange_send_ours(struct spw_xfer_conn *conn, struct xfer_frame *f)
 {
 	f->offer.box_addr = (uintptr_t)conn->box;
+	memcpy(f->offer.export_key, conn->x->export_key, sizeof(f->offer.export_key));
 	f->offer.dev_cnt = conn->pairs.mine_cnt;
 	memcpy(f->offer.end, conn->pairs.mine, sizeof(f->offer.end));
 	xfer_conn_send(conn, f);
@@ -56,6 +57,7 @@ static void exchange_send_ours(struct spw_xfer_conn *conn, struct xfer_frame *f)
 static void exchange_take_theirs(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 {
 	conn->their_box = f->offer.box_addr;
+	memcpy(conn->their_export_key, f->offer.export_key, sizeof(conn->their_export_key));
 	conn->pairs.theirs_cnt = f->offer.dev_cnt;
 	memcpy(conn->pairs.theirs, f->offer.end, sizeof(conn->pairs.theirs));
 }

@@ -13,10 +13,10 @@ static const char *rails_a = "mlx5_0+mlx5_2", *rails_b = "mlx5_1+mlx5_3";
 static struct kit k;
 static struct stream s;
 
-/* An ACK timeout of 4 ms and 3 retries: a black hole is noticed in some 20 ms. */
-static int open_kit(void **state SPW_UNUSED)
+static void open_kit_with(uint8_t timeout)
 {
-	const struct spw_xfer_conf conf = {.chunk_bytes = 32u << 10, .timeout = 10, .retry = 3};
+	const struct spw_xfer_conf conf = {
+		.chunk_bytes = 32u << 10, .timeout = timeout, .retry = timeout ? 3 : 0};
 
 	kit_open(&k, rails_a, rails_b, &conf);
 	kit_connect(&k);
@@ -24,6 +24,19 @@ static int open_kit(void **state SPW_UNUSED)
 	kit_wait_up(&k, 2);
 	stream_open(&s, &k);
 	stream_run(&s, 100);
+}
+
+/* An ACK timeout of 4 ms and 3 retries: a black hole is noticed in some 20 ms. */
+static int open_kit(void **state SPW_UNUSED)
+{
+	open_kit_with(10);
+	return 0;
+}
+
+/* The defaults, where outages are counted: a NIC thread without a core for 20 ms is none. */
+static int open_patient_kit(void **state SPW_UNUSED)
+{
+	open_kit_with(0);
 	return 0;
 }
 
@@ -49,17 +62,24 @@ static uint64_t tx_bytes(const struct spw_xfer_conn *conn, uint32_t rail)
 	return stat.tx_bytes;
 }
 
+/* Traffic until so many rails of both ends are up. */
+static void run_until_up(uint32_t rails)
+{
+	for (uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+	     kit_up_cnt(k.ab) != rails || kit_up_cnt(k.ba) != rails;) {
+		if (kit_now_ms() > end)
+			fail_msg("%u and %u rails are up, not %u", kit_up_cnt(k.ab),
+				 kit_up_cnt(k.ba), rails);
+		stream_run(&s, 10);
+	}
+}
+
 /* Both rails are up again, and both carry. */
 static void expect_recovered(void)
 {
 	uint64_t before[2];
 
-	for (uint64_t end = kit_now_ms() + KIT_WAIT_MS;
-	     kit_up_cnt(k.ab) != 2 || kit_up_cnt(k.ba) != 2;) {
-		if (kit_now_ms() > end)
-			fail_msg("%u and %u rails are up", kit_up_cnt(k.ab), kit_up_cnt(k.ba));
-		stream_run(&s, 10);
-	}
+	run_until_up(2);
 	before[0] = tx_bytes(k.ab, 0);
 	before[1] = tx_bytes(k.ab, 1);
 	stream_run(&s, 200);
@@ -74,13 +94,13 @@ static void a_link_that_goes_down_comes_back(void **state SPW_UNUSED)
 		char dev[16];
 
 		snprintf(dev, sizeof(dev), "mlx5_%u", i);
-		kit_control(dev, NULL, "link-down=150ms");
+		kit_control(dev, NULL, "link-down=3600s");
+		run_until_up(1);
 		stream_run(&s, 100);
 		assert_int_equal(kit_up_cnt(k.ab), 1);
 		assert_int_equal(kit_up_cnt(k.ba), 1);
-		for (uint64_t end = kit_now_ms() + KIT_WAIT_MS;
-		     kit_up_cnt(k.ab) + kit_up_cnt(k.ba) != 4 && kit_now_ms() < end;)
-			stream_run(&s, 10);
+		kit_control(dev, NULL, "link-down=0s");
+		run_until_up(2);
 	}
 	assert_int_equal(outages(k.ab, 0), 2);
 	assert_int_equal(outages(k.ba, 1), 2);
@@ -109,7 +129,7 @@ static void a_black_hole_is_left(void **state SPW_UNUSED)
 {
 	kit_control("mlx5_3", NULL, "fault loss=1");
 	stream_run(&s, 1500);
-	assert_int_equal(kit_up_cnt(k.ab), 1);
+	run_until_up(1);
 	assert_true(outages(k.ab, 1) >= 1);
 	kit_control("mlx5_3", NULL, "fault loss=0");
 	expect_recovered();
@@ -232,7 +252,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_kit, close_kit)
-		CASE(a_link_that_goes_down_comes_back),
+		cmocka_unit_test_setup_teardown(a_link_that_goes_down_comes_back, open_patient_kit,
+						close_kit),
 		CASE(qps_in_error_are_made_again),
 		CASE(a_black_hole_is_left),
 		CASE(without_any_rail_messages_wait),

@@ -187,7 +187,7 @@ static void other_protocols_are_refused(void **state SPW_UNUSED)
 		size_t len;
 	} wrong[] = {
 		{"GET / HTTP/1.1\r\n\r\n", "does not speak this protocol", 18},
-		{"SPWX\0\1\1\0", "it speaks version 1 of the protocol, this end 4", 8},
+		{"SPWX\0\1\1\0", "it speaks version 1 of the protocol, this end ", 8},
 		{"SPWR\0\3\0\0", "does not speak this protocol", 8},
 	};
 

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import peers  # noqa: E402  (found by the line above)
 
 PEER = sys.argv[1]
-GONE_MS, EXCHANGE_MS = 3000, 2000
+# Short only where its end is what a test waits for.
+EXCHANGE_MS, SHORT_EXCHANGE_MS = 20000, 2000
+GONE_MS = 3000 if sys.argv[2] in ('stopped_for_long', 'tcp_cut', 'tcp_cut_and_a_rail_lost', 'rdma_cut') else 10000
 WAIT_S = 60
 # (rails of the server, of the client)
 TWO = ('mlx5_0+mlx5_1', 'mlx5_0+mlx5_1')
@@ -27,13 +28,13 @@ TWO = ('mlx5_0+mlx5_1', 'mlx5_0+mlx5_1')
 class End:
     """A peer under the software ConnectX, with a control socket; prefix: what runs it (ip netns exec NAME)."""
 
-    def __init__(self, world, role, *args, prefix=()):
+    def __init__(self, world, role, *args, prefix=(), exchange_ms=EXCHANGE_MS):
         self.control = os.path.join(world.folder, f'{role}{world.started}')
         world.started += 1
         side = ['--name', 'mlx5_0,mlx5_1', '--control', self.control]
         argv = [*prefix, *world.fabric.argv([PEER, role, *args], *side)]
         self.proc = peers.Proc(argv, role, {**peers.env(), 'SPW_TEST_GONE_MS': str(GONE_MS),
-                                            'SPW_TEST_EXCHANGE_MS': str(EXCHANGE_MS)})
+                                            'SPW_TEST_EXCHANGE_MS': str(exchange_ms)})
 
     def said(self, pattern):
         return re.findall(pattern, self.proc.output(), re.M)
@@ -63,19 +64,12 @@ class End:
 
     def fault(self, line):
         """To both of its devices. Their answers."""
-        answers = []
-        for path in (self.control, f'{self.control}.mlx5_1.{self.proc.p.pid}'):
-            with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
-                s.connect(path)
-                s.sendall(f'{line}\n'.encode())
-                answers.append(s.recv(4096).decode())
-                if not answers[-1].startswith('ok'):
-                    raise peers.Failed(f'{line}: {answers[-1]}')
-        return answers
+        return [peers.spwlab.nic_ask(path, line)
+                for path in (self.control, f'{self.control}.mlx5_1.{self.proc.p.pid}')]
 
     def wait_links(self):
         """Until both links are up."""
-        self.proc.wait_for(lambda: all(' link=1 ' in answer for answer in self.fault('status')),
+        self.proc.wait_for(lambda: all(' link=1 ' in f' {answer} ' for answer in self.fault('status')),
                            time.monotonic() + WAIT_S)
 
     def signal(self, number):
@@ -95,8 +89,8 @@ class World:
         self.handle = self.server.wait(r'^handle (\w+)')
         return self.server
 
-    def client(self, *more):
-        return End(self, 'connect', TWO[1], self.handle, *more, prefix=self.prefix[1])
+    def client(self, *more, exchange_ms=EXCHANGE_MS):
+        return End(self, 'connect', TWO[1], self.handle, *more, prefix=self.prefix[1], exchange_ms=exchange_ms)
 
     def pair(self, *more):
         """Server and client, messages flowing (idle: not)."""
@@ -201,8 +195,8 @@ def stopped_for_long(world):
 def stopped_before_it_answers(world):
     world.serve()
     world.server.signal(signal.SIGSTOP)
-    client = world.client()
-    client.ended(110, f'no answer in {EXCHANGE_MS} ms')
+    client = world.client(exchange_ms=SHORT_EXCHANGE_MS)
+    client.ended(110, f'no answer in {SHORT_EXCHANGE_MS} ms')
     world.server.signal(signal.SIGCONT)
     world.next_peer()
 
@@ -242,8 +236,8 @@ def tcp_cut_and_a_rail_lost(world):
 def tcp_cut_before(world):
     world.serve()
     drop(world.names[1], '-A')
-    client = world.client()
-    client.ended(110, f'no answer in {EXCHANGE_MS} ms')
+    client = world.client(exchange_ms=SHORT_EXCHANGE_MS)
+    client.ended(110, f'no answer in {SHORT_EXCHANGE_MS} ms')
     drop(world.names[1], '-D')
     world.next_peer()
 
@@ -260,7 +254,7 @@ def rdma_cut(world):
 def rdma_cut_before(world):
     server = world.serve()
     server.fault('fault loss=1')
-    client = world.client()
+    client = world.client(exchange_ms=5000)  # rails are tried as long as it lasts
     line = client.ended(101, 'no rail leads there (mlx5_0')
     if 'mlx5_1: ' not in line or not line.endswith(')'):
         raise peers.Failed(f'the reason of each rail, whole: {line}')

@@ -108,9 +108,9 @@ static void all_of_it_over_ipv6(void **state SPW_UNUSED)
 	pass_both_ways();
 }
 
-/* The kernel waits a second for the MAC of an address that nobody has: the endpoint that asks it
- * passes the messages of another connection meanwhile. */
-static void in_who_answers(void **state SPW_UNUSED)
+/* Messages of k while an endpoint asks the kernel for the MAC of an address that nobody has.
+ * Returns: how many ms the longest one took. */
+static uint64_t longest_while_asking(void)
 {
 	const struct spw_xfer_conf conf = {.rails = "mlx5_2"};
 	struct spw_xfer_listener *listener;
@@ -120,9 +120,6 @@ static void in_who_answers(void **state SPW_UNUSED)
 	uint64_t begin, longest = 0, end = kit_now_ms() + KIT_WAIT_MS;
 	int rc = -EAGAIN;
 
-	kit_open(&k, "mlx5_0", "mlx5_1", NULL);
-	kit_connect(&k);
-	kit_memory(&k, 1000);
 	assert_int_equal(spw_xfer_open(&conf, &silent), 0);
 	inet_pton(AF_INET6, "::ffff:10.77.77.77", silent->dev[0].gid.gid.raw);
 	assert_int_equal(spw_xfer_listen(k.b, &handle, &listener), 0);
@@ -134,9 +131,25 @@ static void in_who_answers(void **state SPW_UNUSED)
 	}
 	assert_int_equal(rc, -ENETUNREACH);
 	assert_true(kit_now_ms() + KIT_WAIT_MS - end >= 900);
+	spw_xfer_close(silent);
+	spw_xfer_listener_close(listener);
+	return longest;
+}
+
+/* The kernel waits a second for that MAC: the endpoint that asks it passes the messages of another
+ * connection meanwhile. Without a core for that long nothing passes: who waits for the kernel does
+ * so each time. */
+static void in_who_answers(void **state SPW_UNUSED)
+{
+	uint64_t longest = 800;
+
+	kit_open(&k, "mlx5_0", "mlx5_1", NULL);
+	kit_connect(&k);
+	kit_memory(&k, 1000);
+	for (uint32_t i = 0; i < 3 && longest >= 800; i++)
+		longest = longest_while_asking();
 	if (longest >= 800)
 		fail_msg("a message took %u ms", (unsigned)longest);
-	spw_xfer_close(silent);
 }
 
 int main(void)

@@ -14,7 +14,7 @@
 
 static int8_t got[SPW_XFER_RAIL_MAX];
 
-/* "10.0.0.1/24 fe80::1": as dev_open finds them. Returns: how many. */
+/* "10.0.0.1/24 fe80::1": as spw_xfer_open finds them. Returns: how many. */
 static uint32_t ends(const char *text, struct xfer_end *end)
 {
 	char copy[256], *rest = NULL;
