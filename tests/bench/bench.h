@@ -61,6 +61,7 @@ int spw_bench_cq(int argc, char **argv, struct spw_bench_out *out);      /* with
 int spw_bench_rx(int argc, char **argv, struct spw_bench_out *out);      /* with rdma-core only */
 int spw_bench_rc(int argc, char **argv, struct spw_bench_out *out);      /* with rdma-core only */
 int spw_bench_xfer(int argc, char **argv, struct spw_bench_out *out);    /* with rdma-core only */
+int spw_bench_kv(int argc, char **argv, struct spw_bench_out *out);      /* with rdma-core only */
 int spw_bench_softhca(int argc, char **argv, struct spw_bench_out *out); /* with rdma-core only */
 
 #endif

@@ -41,6 +41,7 @@ static const struct {
 	{"rx", "receiving a frame on an mlx5 device, beside DPDK's mlx5 PMD", spw_bench_rx},
 	{"rc", "messages over reliable connections, beside plain verbs by hand", spw_bench_rc},
 	{"xfer", "messages and puts of lib/xfer, beside WRITEs by plain verbs", spw_bench_xfer},
+	{"kv", "lists of pieces by lib/kv, beside WRITEs by plain verbs", spw_bench_kv},
 	{"softhca", "the software ConnectX under perftest and direct verbs, and idle",
 	 spw_bench_softhca},
 #endif

@@ -35,5 +35,14 @@ def test_softhca_leaves_nothing():
     check(not left, f"not removed: {left}")
 
 
+def test_beside_verbs():
+    """Both ends of one process, on two devices."""
+    for name in "kv", "xfer":
+        done = subprocess.run([os.path.join(spwlab.TOOLS, "with-softhca"), "--devices", "2", BENCH, name],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
+        equal(done.returncode, 0, done.stderr)
+        check("by hand" in done.stdout, done.stdout)
+
+
 if __name__ == "__main__":
     spwtest.main(spwtest.tests_of(globals()))
