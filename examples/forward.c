@@ -72,6 +72,8 @@ int main(int argc, char **argv)
 		return app_complain("forward", rc);
 	app_catch_signals(&stop);
 	rc = forward_open(&spec);
+	if (rc == 0)
+		fprintf(stderr, "forward: running\n");
 	while (rc == 0 && !spw_thr_load_rlx(&stop))
 		forward_turn(&port->queue[0]);
 	spw_port_close(port); /* stops it: every slot returns to the pool */

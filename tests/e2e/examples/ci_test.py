@@ -115,6 +115,8 @@ def containers(kept, *names, locked=False):
         for i, one in enumerate(made):
             sh(*one.as_root('ip', 'addr', 'add', ADDRESS.format(i + 1) + '/24', 'dev', 'eth0'))
             sh(*one.as_root('ip', 'link', 'set', 'eth0', 'up'))
+        for one in made:  # UCX leaves out an interface that is not running yet
+            peers.namespace.wait_for_carrier('eth0', one.as_root())
     return made
 
 

@@ -21,6 +21,8 @@ def forward(path, folder):
         process.send_signal(signal.SIGINT)
         process.wait(30)
     try:
+        spwlab.wait_for(lambda: process.poll() is not None or "forward: running" in spwlab.read(log), 60,
+                        "forward's port")
         source = ["--port", path.source_port, *path.source_args, "--rate", "5kpps", "--seconds", "1"]
         gen, text = gen_test.generate(source, folder, then=end, under=path.source_wrap)
     finally:
