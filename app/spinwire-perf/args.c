@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app_file.h"
 #include "app_opt.h"
 #include "app_program.h"
 #include "base/spw_err.h"
@@ -203,6 +204,21 @@ static int args_word_take(void *base, const char *word)
 	return 0;
 }
 
+/* Nothing is started for a result that cannot be written. */
+static int args_outputs_check(const struct perf_args *args)
+{
+	const bool json = app_file_is_stdout(args->json), csv = app_file_is_stdout(args->csv);
+	int rc = 0;
+
+	if (json && csv)
+		return spw_err(EINVAL, "--json - and --csv -: stdout can take one of them");
+	if (!json)
+		rc = app_file_try("--json", args->json);
+	if (rc == 0 && !csv)
+		rc = app_file_try("--csv", args->csv);
+	return rc ? rc : app_file_try("--html", args->html);
+}
+
 /* Combinations are checked last, when all options are known: their order on the command line is
  * free. */
 int perf_args(struct perf_args *args, int argc, char **argv)
@@ -224,6 +240,8 @@ int perf_args(struct perf_args *args, int argc, char **argv)
 	if (args->serve && (args->ssh || args->json || args->csv || args->html))
 		return spw_err(EINVAL, "serve measures for the other end, which prints: --ssh, "
 				       "--json, --csv and --html belong there");
+	if ((rc = args_outputs_check(args)) != 0)
+		return rc;
 	/* What libraries only note (which memory was chosen, and why) stands in the summary. */
 	return app_program_verbosity(&args->verbosity, SPW_LOG_WARN);
 }

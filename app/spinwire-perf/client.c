@@ -141,13 +141,12 @@ static bool client_measure(struct perf_session *s, struct perf_result *r, struct
 	return s->ctl.fd >= 0;
 }
 
-/* stdout can take one output; the tables are left out for it. */
-static int client_outputs_try(const struct perf_args *args)
+/* stdout is one output's; the tables are left out for it. */
+static int client_stdout_take(const struct perf_args *args)
 {
-	int rc = app_file_take("--json", args->json);
+	const int rc = app_file_take("--json", args->json);
 
-	rc = rc ? rc : app_file_take("--csv", args->csv);
-	return rc ? rc : app_file_try("--html", args->html);
+	return rc ? rc : app_file_take("--csv", args->csv);
 }
 
 /* The page is made from the JSON report, in a file of its own that is removed again. */
@@ -235,7 +234,7 @@ int perf_client(const struct perf_args *args, const struct spw_oob_secret *secre
 
 	if (rc == 0) {
 		s->ctl.fd = -1;
-		rc = client_outputs_try(args);
+		rc = client_stdout_take(args);
 	}
 	if (rc == 0 && (rc = client_begin(args, secret, s)) == 0) {
 		perf_plan(args, s, plan);

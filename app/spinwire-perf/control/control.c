@@ -33,7 +33,6 @@
 #define CONNECT_MS  5000
 #define SEND_MS     10000
 #define ABORT_MS    30000
-#define LOOK_MS     200u /* between two looks at the stop word */
 #define OWN_MAX     150u /* of an error of this end, where the other end's follows it */
 
 /* ---- connect and accept ---- */
@@ -162,7 +161,7 @@ static int control_left(const struct perf_ctl *ctl)
 		       ctl->peer);
 }
 
-/* Set by a signal (app_catch_signals); seen within LOOK_MS. */
+/* Set by a signal (app_catch_signals); seen within PERF_LOOK_MS. */
 static bool must_leave(const struct perf_ctl *ctl)
 {
 	return ctl->stop && spw_thr_load_rlx(ctl->stop);
@@ -186,7 +185,9 @@ static int wait_until(const struct perf_ctl *ctl, short events, uint64_t deadlin
 			return control_stopped();
 		if (now_ns >= deadline_ns)
 			return spw_err(ETIMEDOUT, "%s: the other end is silent", ctl->peer);
-		if (poll(&wait, 1, (int)SPW_MIN((deadline_ns - now_ns) / 1000000 + 1, LOOK_MS)) > 0)
+		if (poll(&wait, 1,
+			 (int)SPW_MIN((deadline_ns - now_ns) / 1000000 + 1,
+				      (uint64_t)PERF_LOOK_MS)) > 0)
 			return 0;
 	}
 }

@@ -26,6 +26,8 @@
 #include "oob/spw_oob_channel.h"
 #include "perf.h"
 
+#define PERF_LOOK_MS 200 /* between two looks of a wait at the stop word */
+
 struct perf_ctl {
 	int fd; /* -1: not open */
 	struct spw_oob_channel ch;

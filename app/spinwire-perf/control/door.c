@@ -30,7 +30,6 @@
 /* Connections that have not said hello yet, and how long each may take for it. */
 #define HALF_MAX 16u
 #define HELLO_MS 5000u
-#define LOOK_MS  200
 
 struct perf_door {
 	/* constant */
@@ -123,7 +122,7 @@ static void *door_main(void *arg)
 	int rc;
 
 	while (!spw_thr_load_rlx(&d->closing)) {
-		(void)poll(&wait, 1, LOOK_MS);
+		(void)poll(&wait, 1, PERF_LOOK_MS);
 		while ((rc = spw_oob_door_turn(d->door, spw_monotonic_ms(), &guest)) != -EAGAIN) {
 			if (!guest.from.sin6_family) {
 				door_cannot_accept(d, -rc);

@@ -127,8 +127,8 @@ static bool is_lasting(int error)
 	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_BYTES], int *fd,
-		     uint32_t cnt)
+int perf_sock_accept(int listener, const struct perf_ctl *ctl,
+		     const uint8_t token[PERF_TOKEN_BYTES], int *fd, uint32_t cnt)
 {
 	uint64_t end = spw_monotonic_ns() + ACCEPT_MS * 1000000ull;
 	uint32_t got = 0;
@@ -137,9 +137,10 @@ int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_B
 		fd[i] = -1;
 	while (got < cnt) {
 		struct pollfd wait[2] = {{.fd = listener, .events = POLLIN},
-					 {.fd = stop_fd, .events = POLLIN}};
+					 {.fd = ctl->fd, .events = POLLIN}};
 
-		if (spw_monotonic_ns() > end || poll(wait, 2, 1000) < 0 || wait[1].revents) {
+		(void)poll(wait, 2, PERF_LOOK_MS); /* a signal before it does not end it */
+		if (spw_monotonic_ns() > end || perf_ctl_pending(ctl)) {
 			perf_sock_close(fd, cnt);
 			return spw_err(ECANCELED, "%u of %u TCP connections came", got, cnt);
 		}

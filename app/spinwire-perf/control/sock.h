@@ -7,6 +7,7 @@
 #ifndef PERF_SOCK_H
 #define PERF_SOCK_H
 
+#include "control/control.h"
 #include "perf.h"
 
 #define PERF_TOKEN_BYTES 16u
@@ -16,9 +17,10 @@
  * Owner: fd[cnt] are the caller's. Errors: -ETIMEDOUT, -ECONNREFUSED... with the address. */
 int perf_sock_connect(const char *ip, uint16_t port, const uint8_t token[PERF_TOKEN_BYTES], int *fd,
 		      uint32_t cnt);
-/* Purpose: accepts cnt streams that know the token, until stop_fd can be read or 15 s are over. */
-int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_BYTES], int *fd,
-		     uint32_t cnt);
+/* Purpose: accepts cnt streams that know the token, until perf_ctl_pending(ctl)
+ * or 15 s are over. */
+int perf_sock_accept(int listener, const struct perf_ctl *ctl,
+		     const uint8_t token[PERF_TOKEN_BYTES], int *fd, uint32_t cnt);
 void perf_sock_close(int *fd, uint32_t cnt);
 
 /* Purpose: sends from one thread a stream until warm + timed ms are over; counts what was taken by

@@ -317,7 +317,7 @@ int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const 
 	for (uint32_t i = 0; i < PERF_STREAM_MAX; i++)
 		fd[i] = -1;
 	if (rc == 0)
-		rc = perf_sock_accept(listener, s->ctl.fd, token, fd, what->streams);
+		rc = perf_sock_accept(listener, &s->ctl, token, fd, what->streams);
 	perf_sock_close(&listener, 1);
 	if (rc == 0 && (rc = perf_ctl_send(&s->ctl, json_pack("{s:b}", "ready", 1))) == 0)
 		rc = what->latency ? tcp_pong(fd[0], what->bytes, &flow)

@@ -11,6 +11,7 @@ import struct
 import subprocess
 
 import documents
+import namespace
 import spwtest
 from spwtest import Skip, check, equal, spwlab
 
@@ -95,9 +96,8 @@ class Pair:
         for side, name in enumerate(self.names):
             ip("-n", name, "addr", "add", f"10.77.0.{side + 1}/24", "dev", f"spwp{side}")
             ip("-n", name, "link", "set", f"spwp{side}", "mtu", "4200", "up")
-        for side, name in enumerate(self.names):  # the kernel may take a second to see the carrier
-            spwlab.wait_for(lambda n=name, s=side: "state UP" in ip("-n", n, "link", "show", f"spwp{s}"), 10,
-                            f"spwp{side}")
+        for side in (0, 1):
+            namespace.wait_for_carrier(f"spwp{side}", self.under(side))
         return self
 
     def __exit__(self, *_):

@@ -119,10 +119,10 @@ def test_outputs():
               and spwlab.read(paths["csv"]).startswith("op,latency,"), "a link was followed")
         done = perf(*quick, "--csv", "-", cwd=folder)
         equal(len({len(row) for row in csv.reader(done.stdout.splitlines())}), 1, f"widths of lines\n{done.stdout}")
-        for option in ("--csv", "--html", "--json"):
-            check("No such file" in perf("127.0.0.1:1", option, "/nonexistent/out", status=2).stderr, option)
-        check("does not go to stdout" in perf("127.0.0.1:1", "--html", "-", status=2).stderr, "--html -")
-        check("one of them" in perf("127.0.0.1:1", "--csv", "-", "--json", "-", status=1).stderr, "--csv - --json -")
+        for options, status, text in (("--html -", 2, "does not go to stdout"), ("--csv - --json -", 1, "one of them"),
+                                      *((f"{one} /nonexistent/out", 2, "No such file")
+                                        for one in ("--csv", "--html", "--json"))):
+            check(text in perf("--ssh", "nowhere.invalid", *options.split(), status=status).stderr, options)
         check("-" not in os.listdir(folder), "a file called -")
 
 
@@ -444,7 +444,7 @@ def test_peer_dies():
     """Killed in a row: that row says so, the others are named, what was measured is kept."""
     with spwlab.scratch() as folder, server(under=card()) as (host, process):
         path = os.path.join(folder, "j")
-        client = spwlab.spawn([*card(), PERF, host, "--full", "--rows", "write", "--sizes", "64,64K", "--time", "500ms",
+        client = spwlab.spawn([*card(), PERF, host, "--full", "--rows", "write", "--sizes", "64,64K", "--time", "5s",
                                "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in client.stdout:
             if line.strip().startswith("64 B"):

@@ -12,6 +12,7 @@ import subprocess
 import threading
 
 import documents
+import namespace
 import spwtest
 from perf_kit import PERF, QUICK, TOOL, Pair, cable, card, ip, need_netns, perf, report, rows_of, server
 from spwtest import Skip, check, equal, spwlab
@@ -195,6 +196,8 @@ def test_bond():
                 ip("-n", name, "link", "set", slave, "master", "spwb")
             ip("-n", name, "addr", "add", f"10.79.0.{side + 1}/24", "dev", "spwb")
             ip("-n", name, "link", "set", "spwb", "up")
+        for side in range(2):
+            namespace.wait_for_carrier("spwb", pair.under(side))
         with server(under=pair.under(1)) as (host, _):
             got = report(f"10.79.0.2:{host.rpartition(':')[2]}", "--rows", "bond", "--time", "40ms",
                          under=pair.under(0), status=4)
@@ -216,6 +219,8 @@ def test_tcp_firewalled():
         for side in range(2):
             ip("-n", pair.names[side], "addr", "add", f"10.78.0.{side + 1}/24", "dev", f"spwq{side}")
             ip("-n", pair.names[side], "link", "set", f"spwq{side}", "up")
+        for side in range(2):
+            namespace.wait_for_carrier(f"spwq{side}", pair.under(side))
         done = perf(f"10.78.0.2:{host.rpartition(':')[2]}", "--rows", "write,tcp", *QUICK, under=pair.card(0), status=4)
     check(re.search(r"FAILED: no TCP connection to 10\.77\.0\.2", done.stdout), done.stdout + done.stderr)
     check(re.search(r"write, rail 1\n.*\n +64 B +[0-9.]+", done.stdout), done.stdout)
