@@ -97,7 +97,7 @@ struct spw_port_event {
 	uint16_t queue;
 	uint32_t code; /* syndrome, or index of the peer; 0 if none */
 	uint64_t outage_ns;
-	char text[96]; /* one clause to print */
+	char text[160]; /* one clause to print */
 };
 
 #endif

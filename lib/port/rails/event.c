@@ -90,7 +90,7 @@ static void rails_event_translate(struct rails_queue *q, uint32_t r, struct spw_
 		break;
 	}
 	memcpy(text, event->text, sizeof(text));
-	snprintf(event->text, sizeof(event->text), "rail %.24s: %.60s", q->port->rail[r]->name,
+	snprintf(event->text, sizeof(event->text), "rail %.24s: %.120s", q->port->rail[r]->name,
 		 text);
 }
 

@@ -352,7 +352,7 @@ static uint16_t mlx5_eth_event_put(struct spw_port_event *event, enum spw_port_e
 			 found ? found : "");
 		break;
 	case SPW_PORT_EVENT_DEVICE_GONE:
-		snprintf(event->text, sizeof(event->text), "%s queue cannot be recovered: %.60s",
+		snprintf(event->text, sizeof(event->text), "%s queue cannot be recovered: %.120s",
 			 what, spw_err_text());
 		break;
 	default:

@@ -4,12 +4,12 @@
  * RC errors: one peer's failure is an event of that peer and of no other. A burst that meets an
  * error CQE consumes it, counts it, returns its slots and marks the peer BROKEN: nothing is sent to
  * it or posted for it any more. Its remaining completions (the flush of its rings) are consumed the
- * same way, until the QP is drained and can be reset (turn.c).
+ * same way, until the QP is drained and can be reset (port/rc_turn.c).
  *
- * Called by rx.c and tx.c when a CQE is not plain, and by turn.c and recover.c.
+ * Called by rx.c and tx.c when a CQE is not plain, and by port/rc_turn.c and recover.c.
  *
- *   CQE not plain ─► rx_odd, tx_odd ─► counted, slots returned ─► port_rc_break: BROKEN
- *   BROKEN        ─► turn.c, lib/peer: QP to ERR ─► flush CQEs, likewise ─► drained ─► reset
+ *   CQE not plain ─► ..._rx_odd, _tx_odd ─► counted, slots returned ─► port_rc_break: BROKEN
+ *   BROKEN        ─► rc_turn.c, lib/peer: QP to ERR ─► flush CQEs, likewise ─► drained ─► reset
  */
 #include "port/mlx5/rc/inline.h"
 

@@ -49,7 +49,7 @@ static uint16_t verbs_eth_fault_report(const struct verbs_eth_queue *q,
 		snprintf(event->text, sizeof(event->text), "%s queue: back after %llu us",
 			 direction, (unsigned long long)event->outage_ns / 1000);
 	} else if (kind == SPW_PORT_EVENT_DEVICE_GONE) {
-		snprintf(event->text, sizeof(event->text), "%s queue cannot be recovered: %.60s",
+		snprintf(event->text, sizeof(event->text), "%s queue cannot be recovered: %.120s",
 			 direction, spw_err_text());
 	} else {
 		snprintf(event->text, sizeof(event->text), "%s queue: %s", direction,

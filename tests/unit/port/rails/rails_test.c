@@ -210,6 +210,33 @@ static void links_come_and_go(void **state SPW_UNUSED)
 	close_rails(port);
 }
 
+static const char long_cause[] =
+	"receive queue: back after 12345678 us; it was local protection error";
+
+static uint16_t event_with_a_long_cause(void *q SPW_UNUSED, struct spw_port_event *event,
+					uint16_t cnt SPW_UNUSED)
+{
+	*event = (struct spw_port_event){.kind = SPW_PORT_EVENT_QUEUE_BACK};
+	strcpy(event->text, long_cause);
+	return 1;
+}
+
+static void a_cause_is_given_whole(void **state SPW_UNUSED)
+{
+	struct spw_port *port = open_rails("rails:null:size=64+null:size=64");
+	struct spw_port_queue *sub = &rails_of(port)->rail[1]->queue[0];
+	struct spw_port_event event[8];
+	const uint16_t had = spw_port_events(&port->queue[0], event, 8);
+	uint16_t (*events)(void *, struct spw_port_event *, uint16_t) = sub->events;
+
+	assert_int_equal(had, 2);
+	sub->events = event_with_a_long_cause;
+	assert_int_equal(spw_port_events(&port->queue[0], event, 8), 1);
+	assert_non_null(strstr(event[0].text, long_cause));
+	sub->events = events;
+	close_rails(port);
+}
+
 /* ---- specifications ---- */
 
 static void refused(const char *text, const char *word)
@@ -250,6 +277,7 @@ int main(void)
 		cmocka_unit_test(taken_echoes_have_moved),
 		cmocka_unit_test(parked_slots_are_in_the_port),
 		cmocka_unit_test(links_come_and_go),
+		cmocka_unit_test(a_cause_is_given_whole),
 		cmocka_unit_test(bad_specifications),
 	};
 
