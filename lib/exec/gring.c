@@ -64,8 +64,7 @@ static void gring_push_one(struct spw_gring *ring, struct spw_gring_batch *batch
 		spw_gpu_store_rlx64(&entry[scrub].lo, tag);
 		spw_gpu_store_rlx64(&entry[scrub].hi, tag);
 	}
-	/* [G1 release, pairs with the acquire of entry 0 and of each entry in spwd_kernel.cuh and
-	 * spw_exec_run_one] */
+	/* [G1 release, pairs with the acquire of entry 0: spwd_kernel.cuh, spw_exec_run_one] */
 	for (uint32_t i = n; i-- > 0;) {
 		const struct spw_desc *d = &batch->desc[i];
 		uint64_t offset = ring->slot_base + d->slot * ring->slot_bytes + d->offset;
@@ -227,7 +226,7 @@ struct spw_gring_batch *spw_gring_reap(struct spw_gring *ring)
 
 	if (seq == ring->head_seq)
 		return NULL;
-	/* [G2 acquire, pairs with the completion stores in spwd_kernel.cuh and
+	/* [G2 acquire, pairs with the completion stores in spwd_batch.cuh and
 	 * cpu_done_write] */
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(w); i++) {
 		w[i] = spw_gpu_load_acq64(&done->w[i]);

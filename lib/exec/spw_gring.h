@@ -42,8 +42,8 @@
  *
  * G1, the descriptors. Owner: the port has made the payload readable (spw_dma_from_device) and the
  * record is written; then the descriptor words with spw_gpu_store_rel64, entry 0 last, its lo word
- * last of all. Executor: polls entry 0, then reads its other entries, each with acquire at system
- * scope (ld.acquire.sys, ldar), and only then reads payload, never through the non-coherent path
+ * last of all. Executor: acquires entry 0 at system scope (ld.acquire.sys, ldar), which vouches for
+ * the others, and only then reads those and payload, never through the non-coherent path
  * (ld.global.nc), which may return the bytes of the last lap. Where the payload is in GPU memory
  * that the device does not order (spw_region.flush), push flushes the NIC's writes first.
  *

@@ -10,7 +10,7 @@
  * without an echo is listed as missing; if its echo comes after all, it counts as late. (The window
  * is far longer than any reordering that is not loss.)
  *
- *   sent = unique + late + lost,   echoed = unique + late + duplicated
+ *   sent = unique + late + lost,   echoed = unique + late; what comes again is counted apart
  */
 #ifndef SPW_GEN_TRACK_H
 #define SPW_GEN_TRACK_H

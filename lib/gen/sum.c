@@ -9,6 +9,9 @@
  * percentiles that count it.
  *
  *    intended = sent + unsent          sent = echoed + lost          echoed: unique + late
+ *
+ * lost is what is left of sent; tests/e2e/port/mlx5/exact_test.py holds it against the log of the
+ * cable that lost the frames.
  */
 #include <errno.h>
 #include <stdlib.h>

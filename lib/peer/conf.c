@@ -10,6 +10,8 @@
  *
  *   keys ─► struct spw_peer_conf ─► driver's open (port/rc_port.c) ─► spw_peer_conn_open
  *
+ * A new key is a row, a line of parse_numbers or conf_read, and a field of spw_peer_conf.h.
+ *
  * Called once for each port of mode=rc, in setup, before the device is opened. Defaults that depend
  * on the pool (credits=) or on the port (mtu=) are 0 here.
  */

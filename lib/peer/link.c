@@ -17,7 +17,7 @@
  *   error completion             owner    spw_peer_fail stores FAIL, wakes control -> on_fail
  *   breach of the protocol       owner    the same
  *   the device refuses a request control  peer_turn_async -> peer_link_lose
- *   TCP closed, no greeting      control  on_up -> peer_link_lose
+ *   TCP closed, no greeting      control  link_on_up -> peer_link_lose
  *   exchange failed half-way     control  peer_link_abandon; on_posted once the owner has posted
  *
  * Both ends of UP compete for one compare-and-swap of the state, so a loss is counted and reported

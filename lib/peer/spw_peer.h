@@ -104,7 +104,7 @@ struct spw_peer {
 	spw_be32 *ring_out;     /* op=write: SPW_PEER_CREDIT_MAX slot numbers that we grant, the
 				 * source of the WRITEs to the peer's ring */
 	uint32_t ring_out_lkey;
-	/* A QP of pd, in RESET. Set by the driver between peer_setup and start, and destroyed by it
+	/* A QP of pd, in RESET. Set by the driver between that call and start, and destroyed by it
 	 * after spw_peer_conn_stop. */
 	struct ibv_qp *qp;
 	struct spw_peer_remote remote;

@@ -162,7 +162,7 @@ bool spw_rec_slow_full(const struct spw_rec *rec)
 
 /* Lays the gaps over the parts, newest first, and stops at the first gap that ended before the
  * batch arrived. A batch may be described although it is not above the threshold: it is then among
- * the longest so far (floor_raise). */
+ * the longest so far (slow_floor_raise). */
 struct spw_rec_slow *spw_rec_slow_new(struct spw_rec *rec, const struct spw_rec_stamps *at,
 				      const struct spw_rec_poll *poll)
 {

@@ -21,9 +21,9 @@
  * A new cause is a row of SPW_CAUSE_LIST and a charge in cause.c. A fact that it needs is a field
  * of struct spw_cause_facts, filled by pipe/pipe_slow.c, or by slow.c if it is a gap of the loop.
  * These know the causes by name: the cases of tests/unit/rec/cause_test.c,
- * share/schema/common.json, HOLD_CAUSE and TEXTS in tools/lib/spwplaces.py, the remedies and
- * colours of tools/lib/spwreport (advice.py, charts.py), and both tables of docs/050; those in
- * Python and the schema are compared with the list by tests/unit/tools/schema_test.py.
+ * share/schema/common.json, HOLD_CAUSE and TEXTS in tools/lib/spwplaces.py, the remedies of
+ * tools/lib/spwreport/advice.py, CAUSES of spinwire/results.py (by position), and both tables of
+ * docs/050; schema, places and remedies are compared by tests/unit/tools/schema_test.py.
  */
 #ifndef SPW_CAUSE_H
 #define SPW_CAUSE_H

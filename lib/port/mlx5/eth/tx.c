@@ -4,9 +4,9 @@
  * The send burst of a raw Ethernet queue: one WQE of one 64-byte basic block per frame, which names
  * the bytes in the frame's slot; one doorbell and one completion per burst.
  *
- * The pipe calls it through struct spw_port_queue; eth/err.c calls mlx5_eth_tx_reap_body and
- * tx_sent. Only the last WQE of a burst asks for a CQE. The NIC sends in order, so that CQE covers
- * all WQEs up to it, and their slots are recycled together.
+ * The pipe calls it through struct spw_port_queue; eth/err.c calls mlx5_eth_tx_reap and
+ * mlx5_eth_tx_sent. Only the last WQE of a burst asks for a CQE. The NIC sends in order, so that
+ * CQE covers all WQEs up to it, and their slots are recycled together.
  *
  *     sq_ci                         sq_pi
  *       | burst ... CE | burst ... CE |      CE: the WQE that asks for a completion

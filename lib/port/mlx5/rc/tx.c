@@ -11,9 +11,9 @@
  *   control  remote (WRITE only)  one data segment, or the bytes themselves (inline)
  *
  * One doorbell per peer and burst. Only the last message of a peer in a burst is signaled; its
- * completion returns all slots up to its WQE. Orderings: M2 to M4 of eth/queue.h.
+ * completion returns all slots up to its WQE. Orderings: M2 to M4 of mlx5/mem.h.
  *
- *   tx_burst   reap ─► each message: may it go? ─┬─ yes: WQE (tx_build)
+ *   tx_burst   reap ─► each message: may it go? ─┬─ yes: WQE (mlx5_rc_tx_build)
  *                                                ├─ later: in the peer's ring of waiting ones
  *                                                └─ no: refused (no_credit)
  *              ─► per peer: the last one signaled, one doorbell
