@@ -215,7 +215,7 @@ class Scrapes(unittest.TestCase):
 
     def test_unsure_when_none_can_be_read(self):
         self.fake("busy", clients_max=0)
-        with mock.patch.object(exporter, "PROCESS_S", 0.5), self.assertRaisesRegex(exporter.Unsure,
+        with mock.patch.object(exporter, "PROCESS_S", 2), self.assertRaisesRegex(exporter.Unsure,
                                                                                    "busy: the program has ended, or "
                                                                                    "has too many clients"):
             exporter.scrape()
