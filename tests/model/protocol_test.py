@@ -55,7 +55,7 @@ def broken(protocol, *out):
 # ---- CPU and NIC -------------------------------------------------------------------------------------------
 
 def m1_receive(o):
-    """mlx5_rx.c: a completion entry whose op_own says "ours"; the rest of it, a mini array and the frame are read
+    """mlx5/eth/rx.c: a completion entry whose op_own says "ours"; the rest of it, a mini array and the frame are read
     next."""
     @device
     def nic(t):
@@ -227,8 +227,8 @@ def executor_push(o):
 
 
 def executor_reap(o):
-    """done_write, spw_gring_reap: verdicts and an echo's bytes are there once w[0] has the tag, and the frame's slot,
-    handed back, is not written again before the executor has read it."""
+    """cpu_done_write, spw_gring_reap: verdicts and an echo's bytes are there once w[0] has the tag, and the frame's
+    slot, handed back, is not written again before the executor has read it."""
     def executor(t):
         t.reg("read", t.load("in"))
         t.store("out", 1)
@@ -261,7 +261,7 @@ def clock_fields(t):
 
 
 def clock_page(o):
-    """nic_clock.c: the mark, a barrier, the fields, the new sign."""
+    """softhca/nic/port/clock.c: the mark, a barrier, the fields, the new sign."""
     def nic(t):
         t.store("sign", 1)
         t.fence(o.fence("N7", "dmb ish"))

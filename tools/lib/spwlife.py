@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Signs of life, on stderr: what a tool does and how far it is. One line that is rewritten on a terminal, a line every
-REPORT_S elsewhere; and what is printed when Ctrl-C ends it. app/common/app_life.h is the same for the programs in C.
+REPORT_S elsewhere; and what is printed when Ctrl-C ends it. app/common/show/app_life.h is the same for programs in C.
 
 As a program: spwlife.py TEXT LOG COMMAND...   runs COMMAND, its output to LOG; what ninja counts is the progress."""
 import contextlib

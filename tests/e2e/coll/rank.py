@@ -42,7 +42,7 @@ def turns(group, count, said=lambda turn: None):
 
 def open_group(rank, ranks, device, port, secret):
     return spinwire_coll.Group(rank, ranks, root=f'127.0.0.1:{port}', rails=device, bind='127.0.0.1:0', secret=secret,
-                               timeout_ms=1500,
+                               timeout_ms=5000,
                                join_ms=20000, bytes_max=65536)
 
 

@@ -75,7 +75,7 @@ def harm(ranks, victim, sig):
         os.kill(procs[victim].p.pid, sig)
         others = [proc for proc in procs if proc is not procs[victim]]
         for proc in others:
-            expect_named(proc, victim, deadline, 8)
+            expect_named(proc, victim, deadline, 15)
         peers.both_end(*others, deadline=deadline)
         for proc in others:
             proc.wait_for('again', deadline)

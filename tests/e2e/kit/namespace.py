@@ -5,6 +5,9 @@ import os
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../tools/lib"))
+import spwlab  # noqa: E402  (found by the line above)
+
 _ENTERED = "SPW_ENTERED"  # by which options; a program that is started inside may enter others
 
 
@@ -20,3 +23,11 @@ def enter(skip, *options, user=False, needs=("true",)):
         skip(f"no namespaces here: {' '.join(words)}: {probe.stderr.strip()}")
     os.environ[_ENTERED] = " ".join(options)
     os.execvp(words[0], [*words, sys.executable, *sys.argv])
+
+
+def wait_for_carrier(dev, under=()):
+    """Until both ends of its veth pair are seen to be up: the kernel may take a second for it, and more where links
+    come and go at the same time. `under` are the words before a command in its namespace."""
+    words = [*under, "ip", "link", "show", dev]
+    spwlab.wait_for(lambda: "state UP" in subprocess.run(words, capture_output=True, text=True, check=True).stdout, 10,
+                    f"the carrier of {dev}")

@@ -66,6 +66,12 @@ def equal(got, want, what):
     check(got == want, f"{what}: got {got!r}, expected {want!r}")
 
 
+def cpu_s(process):
+    """CPU time that a process has used so far."""
+    fields = spwlab.read(f"/proc/{process.pid}/stat").rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 class Run:
     """One spinwire, started; finish() waits and reads the summary."""
 

@@ -162,7 +162,7 @@ def case_killed():
 
 def case_stopped():
     """A rank that is stopped for a second loses nothing; the longest send of the other one says where the time went."""
-    pair = Pair(3000, 20000)
+    pair = Pair(10000, 20000)
     pair.going()
     os.killpg(pair.recv.p.pid, signal.SIGSTOP)
     time.sleep(1)

@@ -400,9 +400,7 @@ def test_tcpreplay():
     """A capture replayed onto both cables by the kernel: AF_PACKET rails on two veth pairs."""
     veth_test.in_namespace()
     veth_test.make_veth()
-    veth_test.ip("link", "add", "spw2", "type", "veth", "peer", "name", "spw3")
-    for name in ("spw2", "spw3"):
-        veth_test.ip("link", "set", name, "arp", "off", "multicast", "off", "up")
+    veth_test.make_veth("spw2", "spw3")
     port = "rails:" + "+".join(f"ethdev:net_af_packet{rail},iface={iface},framecnt=4096"
                                for rail, iface in enumerate(("spw1", "spw3")))
     with spwlab.scratch() as folder:

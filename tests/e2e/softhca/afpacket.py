@@ -29,6 +29,8 @@ def enter_namespace():
                           shell=True, capture_output=True, check=False)
     if made.returncode:
         peers.skip('no veth: ' + made.stderr.decode().strip())
+    for dev in 'spwa0', 'spwa1':
+        peers.namespace.wait_for_carrier(dev)
 
 
 def pingpong(_):

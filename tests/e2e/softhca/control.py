@@ -37,8 +37,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder, peers.together():
         path = os.path.join(folder, 'control')
         nobody_else_may_open(path)
-        start(path, 'killed').p.kill()
-        time.sleep(0.1)
+        killed = start(path, 'killed').p
+        killed.kill()
+        killed.wait()
         live = start(path, 'live')
         second = start(path, 'second')
         other = f'{path}.mlx5_0.{second.p.pid}'

@@ -62,11 +62,11 @@ def drop_root():
         skip('nobody may not read this folder')
 
 
-def free_port():
-    """A TCP port below the range the kernel hands to clients, that nobody listens on. An abstract
+def free_port(kind=socket.SOCK_STREAM):
+    """A port below the range the kernel hands to clients, that nobody listens on. An abstract
     socket of that name, held until this test ends, keeps it from tests that run beside this one."""
     for port in range(20000, 30000):
-        mutex, probe = socket.socket(socket.AF_UNIX), socket.socket()
+        mutex, probe = socket.socket(socket.AF_UNIX), socket.socket(type=kind)
         try:
             mutex.bind(f'\0spinwire-test-port-{port}')
             probe.bind(('0.0.0.0', port))
@@ -76,7 +76,7 @@ def free_port():
             mutex.close()
         finally:
             probe.close()
-    raise Failed('no free TCP port')
+    raise Failed('no free port')
 
 
 def listening(port):
@@ -260,6 +260,8 @@ def enter_netns(why):
                           '&& ip addr add 10.78.0.2/24 dev spwt1', shell=True, capture_output=True, check=False)
     if made.returncode:
         skip('no veth: ' + made.stderr.decode().strip())
+    for dev in ('spwt0', 'spwt1'):
+        namespace.wait_for_carrier(dev)
 
 
 def both_end(*procs, deadline, excused=None):

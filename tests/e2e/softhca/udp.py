@@ -15,11 +15,8 @@ MESSAGES, LOSES_EACH = 400, 37 # the relay loses every 37th datagram, so a repea
 COUNTERS = ['out_of_sequence', 'packet_seq_err', 'local_ack_timeout_err']
 
 
-def udp_port():
-    """A free one. Nobody else on this host draws from it between here and the program's bind but by chance."""
-    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
-        sock.bind(('::', 0))
-        return sock.getsockname()[1]
+def udp_ports():
+    return peers.free_port(socket.SOCK_DGRAM), peers.free_port(socket.SOCK_DGRAM)
 
 
 def fabrics(host, ports, towards, options=('', '')):
@@ -43,7 +40,7 @@ def pingpong(ends):
 
 def plain():
     for host in '127.0.0.1', '[::1]':
-        ports = udp_port(), udp_port()
+        ports = udp_ports()
         pingpong(fabrics(host, ports, ports[::-1]))
         print(host, 'carried', MESSAGES, 'messages each way')
 
@@ -82,7 +79,7 @@ class Relay(threading.Thread):
 
 def lossy():
     """Writes through a network that loses frames: all arrive, and the sender's counters name the repeats."""
-    ports, tcp, deadline = (udp_port(), udp_port()), peers.free_port(), time.monotonic() + SECONDS
+    ports, tcp, deadline = udp_ports(), peers.free_port(), time.monotonic() + SECONDS
     relay = Relay(ports)
     relay.start()
     ends = fabrics('127.0.0.1', ports, relay.ports,

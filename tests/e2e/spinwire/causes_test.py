@@ -122,8 +122,9 @@ def test_sigstop():
 
 
 def test_slow_handler():
-    """A handler that takes longer than frames come: its batch is its own fault, those that wait are behind it."""
-    with Run(["--port", "null:size=64,rate=100k,stamps=1", "--executor", "inline", "--handler",
+    """A handler that takes longer than frames come, from the middle of a ramp on: the batches of that moment are its
+    own fault, those that wait are behind it."""
+    with Run(["--port", "null:size=64,rate=10k,rate_to=100k,ramp_s=1,stamps=1", "--executor", "inline", "--handler",
               os.environ["SPW_SLOW_HANDLER"],
               "--slow-threshold", "500us", "--seconds", "2"]) as run:
         summary = run.finish(seconds=2)

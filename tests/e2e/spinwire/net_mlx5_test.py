@@ -61,7 +61,7 @@ def test_no_silent_loop():
     for mac, inside in ((MACS[2], True), (MACS[1], False)):
         with spwlab.scratch() as folder:
             gen, out = generate(["--port", f"ethdev:0000:01:00.0,{PMD}", "--seconds", "1s", "--rate", "1kpps", "--echo",
-                                 "no", "--dst-mac", mac, "--link-wait", "1s", "--linger", "100ms", "--slots", "2048"],
+                                 "no", "--dst-mac", mac, "--link-wait", "1s", "--linger", "3s", "--slots", "2048"],
                                 folder, under=devices, no_pci=False)
         phy = gen["ports"][0]["physical_port"]
         equal(phy["inside_nic"], inside, f"inside_nic of {phy}")

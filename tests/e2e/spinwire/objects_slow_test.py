@@ -71,7 +71,7 @@ def test_sender():
         for number in range(2 * COUNT):
             time.sleep(2e-3 * LIMIT_MS * (number % 2))
             send(number)
-        time.sleep(0.1)
+            spwlab.wait_for(lambda sent=number + 1: run.frames() >= sent, 30, "the frame")
     mostly(run, "sender")
     equal(run.got[0]["states"]["complete"], COUNT, "complete objects")
     check(run.got[0]["latency"]["min_ns"] >= 1e6 * LIMIT_MS, f"{run.got[0]['latency']}")
@@ -93,7 +93,7 @@ def test_consumer():
     with stream("deadline: 1s\nopen: 1\n", buffers=2) as (run, send):
         for number in range(2 * COUNT):
             send(number)
-        time.sleep(0.2)
+        spwlab.wait_for(lambda: run.frames() >= 2 * COUNT, 30, "all frames")
     by = {row["cause"]: row["objects"] for row in run.got[0]["slow"]["by"]}
     check(by.get("consumer", 0) == run.got[0]["causes"]["no_buffer"] == COUNT - 2, f"{run.got[0]}")
     check(re.search(rf"^  slow      \d+ shed or longer than 20[.0]* ms: .*consumer {COUNT - 2}$", run.text, re.M),

@@ -40,10 +40,10 @@ def messages(op, handler, source, *options):
 
 
 def slow_handler(op):
-    """Messages come faster than the handler takes them: the first batch gets handler_slow, those that wait
+    """Bursts come faster than the handler takes them: the first batch of each gets handler_slow, those that wait
     batch_ahead."""
-    summary = messages(op, os.environ["SPW_SLOW_HANDLER"], ["--rate", "100kpps", "--seconds", "1s"], "--slow-threshold",
-                       "500us")
+    summary = messages(op, os.environ["SPW_SLOW_HANDLER"], ["--rate", "20kpps", "--schedule", "burst:200", "--seconds",
+                                                             "1s"], "--slow-threshold", "500us")
     by, above = by_cause(summary), summary["causes"]["frames_above"]
     own = by.get("poll_gap", 0)  # what the machine took from the lcore meanwhile
     if own > above / 2:

@@ -50,7 +50,7 @@ def test_while_frames_come():
             spwlab.scratch() as folder:
         run.wait_ready()
         equal(sorted(rule for _, rule in rules(run)), ["IPv4, UDP port 7777", "IPv6, UDP port 7777"], "at the start")
-        lost, out = source(folder, card)
+        lost, out = source(folder, card, "--linger", "1s")
         check(lost["sent"] > 0 and lost["echoed"] == 0, out)
         equal(change(run, "add", f"0,{SINK}"), "", "add")
         check("has this rule already" in change(run, "add", f"0,{SINK}"), "the same again")
@@ -64,7 +64,7 @@ def test_while_frames_come():
         equal(shown["mlx5_0: IPv4, UDP port 5357"][1:], [short(gen["sent"]), "echo"], "frames and handler there")
         equal(change(run, "remove", f"0,{SINK}"), "", "remove")
         check("has no such rule" in change(run, "remove", f"0,{SINK}"), "removed twice")
-        lost, out = source(folder, card)
+        lost, out = source(folder, card, "--linger", "1s")
         check(lost["sent"] > 0 and lost["echoed"] == 0, out)
         equal(change(run, "add", f"0,{SINK}"), "", "add again")
         equal(rules(run)["mlx5_0", "IPv4, UDP port 5357"], 0, "a new rule begins at 0")

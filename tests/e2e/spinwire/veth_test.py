@@ -24,17 +24,19 @@ def ip(*words):
     subprocess.run([spwlab.find("ip"), *words], check=True)
 
 
-def make_veth():
+def make_veth(near="spw0", far="spw1"):
     """Two quiet ends: no IPv6, no ARP, so that only the generator speaks."""
     for name in ("all", "default"):
         path = f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6"
         if os.path.exists(path):
             with open(path, "w", encoding="ascii") as file:
                 file.write("1")
-    if subprocess.run([spwlab.find("ip"), "link", "add", "spw0", "type", "veth", "peer", "name", "spw1"]).returncode:
+    if subprocess.run([spwlab.find("ip"), "link", "add", near, "type", "veth", "peer", "name", far]).returncode:
         raise Skip("this kernel has no veth")
-    for name in ("spw0", "spw1"):
+    for name in (near, far):
         ip("link", "set", name, "arp", "off", "multicast", "off", "up")
+    for name in (near, far):
+        namespace.wait_for_carrier(name)
 
 
 def packets(iface, direction):

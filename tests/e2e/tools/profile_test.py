@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tools/profile: the probe of the machine's own jitter, a short sweep, the report in a browser, and what may go
 wrong."""
+import contextlib
 import html.parser
 import os
 import re
@@ -55,7 +56,7 @@ def test_hiccup():
         path = os.path.join(folder, "hiccup.json")
         probe = spwlab.spawn([DOCTOR, "idle", "--seconds", "1.5", "--cores", str(core), "--json", path])
         try:
-            time.sleep(0.5)
+            spwlab.wait_for(lambda: spwtest.cpu_s(probe) >= 0.2, 60, "a probe that spins")
             probe.send_signal(signal.SIGSTOP)
             time.sleep(0.3)
             probe.send_signal(signal.SIGCONT)
@@ -362,6 +363,17 @@ def test_main_job_brief():
     check(record["steps"][0]["threads"], "no thread was watched")
 
 
+def children(pid):
+    """The names of the programs that a process has started, and that run."""
+    names = set()
+    for number in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it has ended since it was listed
+            name, _, fields = spwlab.read(f"/proc/{number}/stat").rpartition(")")
+            if int(fields.split()[1]) == pid:
+                names.add(name.partition("(")[2])
+    return names
+
+
 def tool_interrupted(cmd, says):
     """Ctrl-C on a terminal and without: 130, one line with how far it was, no report; the line of progress is
     rewritten on a terminal alone."""
@@ -370,7 +382,8 @@ def tool_interrupted(cmd, says):
     check("\r\x1b[K" in text and re.search(says, text) and "report: " not in text, text)
     job = spwlab.spawn(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        time.sleep(3)
+        spwlab.wait_for(lambda: job.poll() is not None or {"spinwire", "spinwire-gen"} <= children(job.pid), 120,
+                        "the source beside the sink")
         job.send_signal(signal.SIGINT)
         out, err = job.communicate(timeout=60)
     finally:

@@ -51,7 +51,7 @@ static void test_a_flood(void **state)
 	assert_int_equal(lines + suppressed, FLOOD + 1); /* not reported twice */
 }
 
-/* limit_end reports what no later line has reported; another kind of line has its own limit. */
+/* The end reports what no later line has reported; another kind of line has its own limit. */
 static void test_the_end(void **state)
 {
 	struct spw_log_limit limit = {0}, other = {0};

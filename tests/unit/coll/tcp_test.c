@@ -5,7 +5,7 @@
  * few words, silence in crowds, another secret. None of them ends the exchange or has a rank's
  * place. Ranks that are wrong themselves learn it at once, and the others wait for the right one.
  */
-#include "../unit_test.h"
+#include "../unit_port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -243,8 +243,8 @@ static void secrets_that_differ(void **state SPW_UNUSED)
 {
 	struct rank r[2];
 
-	rank_start_for(&r[0], 0, 2, secret_path, 1000);
-	rank_start_for(&r[1], 1, 2, other_path, 1000);
+	rank_start_for(&r[0], 0, 2, secret_path, 5000);
+	rank_start_for(&r[1], 1, 2, other_path, WAIT_MS);
 	expect_refused(&r[1], -EACCES, "the secrets differ");
 	expect_refused(&r[0], -ETIMEDOUT, "the secrets differ");
 }
@@ -268,17 +268,9 @@ static void secret_write(char path[64], const char *text)
 	close(fd);
 }
 
-/* A port that is free, and stays so by luck: nobody else of this test binds one. */
 static int setup(void **state SPW_UNUSED)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
-	close(fd);
-	port = ntohs(at.sin_port);
+	port = unit_free_port(SOCK_STREAM);
 	snprintf(root, sizeof(root), "127.0.0.1:%u", port);
 	secret_write(secret_path, "the secret of all ranks");
 	secret_write(other_path, "another secret !!");

@@ -15,7 +15,8 @@ from unittest import mock
 
 LIB = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
 sys.path.insert(0, LIB)
-import spwlife  # noqa: E402  (found by the line above)
+import spwlab  # noqa: E402  (found by the line above)
+import spwlife  # noqa: E402
 
 
 class Terminal(io.StringIO):
@@ -23,29 +24,39 @@ class Terminal(io.StringIO):
         return True
 
 
-def lived(out, seconds=0.4):
+REPORT_S = 0.15
+
+
+def lived(out, times):
+    """What is shown until it was so many times, every REPORT_S; 0: in a tenth of a second, as the tool has it."""
     with mock.patch.object(sys, "stderr", out), mock.patch.object(spwlife, "REWRITE_S", 0.05), \
-            mock.patch.object(spwlife, "REPORT_S", 0.15), contextlib.redirect_stdout(io.StringIO()):
+            mock.patch.object(spwlife, "REPORT_S", REPORT_S if times else spwlife.REPORT_S), \
+            contextlib.redirect_stdout(io.StringIO()):
         with spwlife.Life("tool") as life:
             life.phase("packing\x1b[31m", 8)
-            time.sleep(seconds)
+            if times:
+                spwlab.wait_for(lambda: out.getvalue().count("packing") >= times, 30, "the line")
+            else:
+                time.sleep(0.1)
             life.say("a line")
     return out.getvalue()
 
 
 class Shown(unittest.TestCase):
     def test_terminal(self):
-        text = lived(Terminal())
-        self.assertRegex(text, r"^\r\x1b\[Kpacking\\u001b\[31m: 0\.\d s of 8\r\x1b\[K")
+        text = lived(Terminal(), 1)
+        self.assertRegex(text, r"^\r\x1b\[Kpacking\\u001b\[31m: \d\.\d s of 8\r\x1b\[K")
         self.assertNotIn("\n", text)
         self.assertTrue(text.endswith("\r\x1b[K"))
 
     def test_elsewhere(self):
-        text = lived(io.StringIO())
-        self.assertRegex(text, r"^(packing\\u001b\[31m: 0\.\d s of 8\n){1,3}$")
+        begin = time.monotonic()
+        text = lived(io.StringIO(), 2)
+        self.assertRegex(text, r"^(packing\\u001b\[31m: \d\.\d s of 8\n){2,}$")
+        self.assertLessEqual(text.count("\n"), (time.monotonic() - begin) / REPORT_S)
 
     def test_what_is_quick_is_silent(self):
-        self.assertEqual(lived(io.StringIO(), 0.05), "")
+        self.assertEqual(lived(io.StringIO(), 0), "")
 
     def test_parts(self):
         life = spwlife.Life()
@@ -57,11 +68,13 @@ class Shown(unittest.TestCase):
 
     def test_interrupted(self):
         out = io.StringIO()
-        with mock.patch.object(sys, "stderr", out), self.assertRaises(KeyboardInterrupt):
+        with mock.patch.object(sys, "stderr", out), mock.patch.object(spwlife.time, "monotonic", lambda: 5.0), \
+                self.assertRaises(KeyboardInterrupt):
             with spwlife.Life("tool") as life:
                 life.phase("packing", 8)
+                life.begin -= 2
                 raise KeyboardInterrupt
-        self.assertEqual(out.getvalue(), "tool: interrupted after 0.0 s of 8: packing\n")
+        self.assertEqual(out.getvalue(), "tool: interrupted after 2.0 s of 8: packing\n")
 
 
 def read(path):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The schemas of share/schema: valid themselves, every key described and every object closed; names that come from a
-list of lib are that list; no end-to-end test reads JSON around them; and tables that know causes by name know each."""
+list of lib are that list; no end-to-end test reads JSON around them; and tables that know causes by name or number know
+each."""
 import glob
 import json
 import os
@@ -13,6 +14,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."
 sys.path[:0] = [os.path.join(ROOT, "tools", "lib"), os.path.join(ROOT, "tests", "e2e", "kit")]
 import documents  # noqa: E402  (found by the line above)
 import spwplaces  # noqa: E402
+from spinwire import results  # noqa: E402
 from spwreport import advice, charts  # noqa: E402
 
 FILES = sorted(glob.glob(os.path.join(documents.SCHEMAS, "*.json")))
@@ -23,9 +25,13 @@ def source(path):
         return file.read()
 
 
+def listed(path, what):
+    """The names of an enumeration that is one list (base/spw_enum.h), in their order."""
+    return tuple(re.findall(r"X\(P, (\w+),", re.search(rf"define {what}_LIST\(.*?\n\n", source(path), re.S).group(0)))
+
+
 def names(path, what):
-    """Of an enumeration that is one list (base/spw_enum.h)."""
-    return set(re.findall(r"X\(P, (\w+),", re.search(rf"define {what}_LIST\(.*?\n\n", source(path), re.S).group(0)))
+    return set(listed(path, what))
 
 
 def schema(name):
@@ -122,6 +128,12 @@ class Causes(unittest.TestCase):
         for table in (spwplaces.TEXTS, advice.REMEDY, charts.CAUSE_CLASS):
             self.assertEqual(set(), want - set(table))
         self.assertEqual(set(), set(spwplaces.HOLD_CAUSE.values()) - want)
+
+    def test_recordings_number_them_alike(self):
+        self.assertEqual(results.CAUSES, listed("lib/rec/spw_cause.h", "SPW_CAUSE"))
+        self.assertEqual(results.REGIMES, listed("lib/rec/spw_stage.h", "SPW_REGIME"))
+        holds = source("lib/rec/spw_cause.h").split("SPW_HOLD_CNT")[0]
+        self.assertEqual(results.HOLDS, tuple(name.lower() for name in re.findall(r"^\tSPW_HOLD_(\w+),", holds, re.M)))
 
     def test_the_joining_tables_agree(self):
         self.assertEqual(set(spwplaces.TEXTS), set(advice.REMEDY))

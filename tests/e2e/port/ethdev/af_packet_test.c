@@ -32,6 +32,21 @@ static int command(const char *text)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* The kernel may take a second until both ends of a pair carry frames. */
+static int wait_for_carrier(const char *name)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "ip link show %s | grep -q 'state UP'", name);
+	for (int i = 0; i < 1000; i++) {
+		if (!command(text))
+			return 0;
+		usleep(10000);
+	}
+	fprintf(stderr, "%s has no carrier\n", name);
+	return 1;
+}
+
 static int open_socket(void)
 {
 	struct sockaddr_ll addr = {.sll_family = AF_PACKET,
@@ -218,6 +233,8 @@ int main(void)
 		printf("skipped: no veth pair can be made (ip link, of iproute2)\n");
 		return SKIP;
 	}
+	if (wait_for_carrier("near") || wait_for_carrier("far"))
+		return 1;
 	inter_eal_init();
 	return cmocka_run_group_tests_name("inter-af_packet", test, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Exactness, frame by frame: what the fault log says was lost, the source misses, and nothing else; and many frames
-without one that is not accounted for. Usage: test_exact.py loss | many [FRAMES]"""
+without one that is not accounted for. Usage: exact_test.py loss | many [FRAMES]"""
 import os
 import re
 import signal

@@ -3,15 +3,14 @@
 #include "kit_port.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../../../unit/unit_control.h"
+#include "../../../unit/unit_port.h"
 #include "base/spw_err.h"
 
 #define SLOTS      4096u
@@ -27,15 +26,7 @@ double kit_seconds(void)
 
 uint16_t kit_free_port(void)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET,
-				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-	close(fd);
-	return ntohs(addr.sin_port);
+	return unit_free_port(SOCK_STREAM);
 }
 
 /* ---- ports ---- */

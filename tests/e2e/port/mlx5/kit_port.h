@@ -15,8 +15,9 @@
 
 #include "port/spw_port.h"
 
-#define KIT_QUEUE_MAX 4u
-#define KIT_WAIT_S    90u /* for what must happen, on a slow and busy machine */
+#define KIT_QUEUE_MAX  4u
+#define KIT_TEXT_BYTES sizeof(((struct spw_port_event *)NULL)->text)
+#define KIT_WAIT_S     90u /* for what must happen, on a slow and busy machine */
 
 struct kit_conf {
 	const char *spec; /* of the port */
@@ -34,10 +35,10 @@ struct kit_conf {
 /* Events of a kind that a port reported. */
 struct kit_events {
 	uint32_t cnt[SPW_PORT_EVENT_DEVICE_GONE + 1];
-	uint64_t outage_ns; /* of the last QUEUE_BACK */
-	char text[96];      /* of the last QUEUE_ERROR */
-	char up[96];        /* of the last PEER_UP */
-	char down[96];      /* of the last PEER_DOWN */
+	uint64_t outage_ns;        /* of the last QUEUE_BACK */
+	char text[KIT_TEXT_BYTES]; /* of the last QUEUE_ERROR */
+	char up[KIT_TEXT_BYTES];   /* of the last PEER_UP */
+	char down[KIT_TEXT_BYTES]; /* of the last PEER_DOWN */
 };
 
 struct kit_port {

@@ -20,8 +20,8 @@ struct kit_end_conf {
 
 struct kit_end {
 	struct kit_port p;
-	uint32_t up, down; /* events */
-	char text[96];     /* of the last PEER_DOWN */
+	uint32_t up, down;                                        /* events */
+	char text[sizeof(((struct spw_port_event *)NULL)->text)]; /* of the last PEER_DOWN */
 	/* a client */
 	uint64_t sent, echoed, bad;
 	uint32_t window; /* messages under way at most */

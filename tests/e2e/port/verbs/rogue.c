@@ -17,6 +17,7 @@ static const struct spw_oob_secret no_secret;
 int rogue_dev_open(void **state SPW_UNUSED)
 {
 	rogue_buf = aligned_alloc(4096, ROGUE_BUF_BYTES);
+	memset(rogue_buf, 0, ROGUE_BUF_BYTES);
 	assert_int_equal(rdma_dev_open("mlx5_0", 1, &dev), 0);
 	assert_int_equal(rdma_dev_gid(&dev, NULL, &gid), 0);
 	assert_int_equal(rdma_mr_reg_bytes(&dev, dev.pd, rogue_buf, ROGUE_BUF_BYTES,

@@ -328,11 +328,40 @@ static void channel_goes(void **state)
 	assert_false(readable(ch->fd, KIT_QUIET_MS));
 }
 
+static pid_t waiter; /* the thread of wait_for_event, just before it waits */
+
 static void *wait_for_event(void *channel)
 {
 	union event e;
 
+	spw_thr_store_rlx(&waiter, gettid());
 	return (void *)(intptr_t)get(channel, &e, sizeof(e));
+}
+
+/* Starts it. Returns once it sleeps: in read(), for there is nothing else to wait for. */
+static pthread_t waiter_start(struct mlx5dv_devx_event_channel *channel)
+{
+	const uint64_t until = kit_now_us() + KIT_WAIT_MS * 1000ull;
+	char state = '?';
+	pthread_t thread;
+
+	spw_thr_store_rlx(&waiter, 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_event, channel), 0);
+	while (state != 'S') {
+		char path[64];
+		FILE *f;
+
+		assert_true(kit_now_us() < until);
+		usleep(1000);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
+			 spw_thr_load_rlx(&waiter)); /* of no thread: 0 */
+		f = fopen(path, "r");
+		if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			state = '?';
+		if (f)
+			fclose(f);
+	}
+	return thread;
 }
 
 /* A thread waits in read(): it gets EIO when its context is closed, and so does every later read
@@ -348,8 +377,7 @@ static void context_goes(void **state)
 
 	(void)state;
 	assert_int_equal(subscribe(theirs, NULL, PORT_CHANGE, COOKIE), 0);
-	assert_int_equal(pthread_create(&thread, NULL, wait_for_event, theirs), 0);
-	usleep(20000);
+	thread = waiter_start(theirs);
 	assert_int_equal(ibv_close_device(other), 0);
 	assert_int_equal(pthread_join(thread, &got), 0);
 	assert_int_equal((intptr_t)got, -EIO);
@@ -369,8 +397,7 @@ static void thread_goes(void **state)
 	void *got;
 
 	(void)state;
-	assert_int_equal(pthread_create(&thread, NULL, wait_for_event, ch), 0);
-	usleep(20000);
+	thread = waiter_start(ch);
 	assert_int_equal(pthread_cancel(thread), 0);
 	assert_int_equal(pthread_join(thread, &got), 0);
 	assert_ptr_equal(got, PTHREAD_CANCELED);

@@ -96,11 +96,12 @@ static void expect_pair(unsigned seed)
 static void test_link_down_and_up(void **state)
 {
 	(void)state;
-	say("link-down=150ms", 0);
+	say("link-down=60s", 0);
 	post_pair(1);
 	kit_expect_event(&k, IBV_EVENT_PORT_ERR);
 	port_state_is(IBV_PORT_DOWN);
 	sysfs_state_is("1: DOWN");
+	say("link-down=0s", 0);
 	kit_expect_event(&k, IBV_EVENT_PORT_ACTIVE);
 	port_state_is(IBV_PORT_ACTIVE);
 	sysfs_state_is("4: ACTIVE");

@@ -9,24 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../../unit_port.h"
 #include "cable_kit.h"
 
 static void udp_name(char *text, size_t bytes, const char *host, uint16_t mine, uint16_t peer)
 {
 	snprintf(text, bytes, "udp:%s:%u,%s:%u", host, mine, host, peer);
-}
-
-/* A port that was free a moment ago. */
-static uint16_t udp_free_port(void)
-{
-	struct sockaddr_in6 at = {.sin6_family = AF_INET6};
-	socklen_t bytes = sizeof(at);
-	const int fd = socket(AF_INET6, SOCK_DGRAM, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
-	close(fd);
-	return ntohs(at.sin6_port);
 }
 
 /* From another address than the peer's: before the cable is open, and after. */
@@ -42,7 +30,7 @@ static void udp_stranger_sends(int fd, uint16_t to)
 
 static void udp_carries_frames_of_its_peer_only(void **state)
 {
-	const uint16_t port[2] = {udp_free_port(), udp_free_port()};
+	const uint16_t port[2] = {unit_free_port(SOCK_DGRAM), unit_free_port(SOCK_DGRAM)};
 	const int stranger = socket(AF_INET, SOCK_DGRAM, 0);
 	struct cable_id id[2] = {0}, again = {0};
 	struct cable *a, *b, *twin;
