@@ -26,7 +26,7 @@
 
 #define TICK_US     2000
 #define CLOCK_TICKS 10u /* clock pairs: 50 a second at most */
-#define DRAIN_NS    500000000u
+#define DRAIN_NS    5000000000u
 
 /* Main controls and must not send: its naps would be gaps in the schedule. */
 static int senders_find_lcores(struct gen_senders *senders)

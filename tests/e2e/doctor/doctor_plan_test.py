@@ -55,18 +55,18 @@ def test_is_the_same_from_both_ends():
 
 
 def test_emulated():
-    """Two emulated Sparks, one after the other: the same addresses unless --mac gives one its own."""
+    """Two emulated Sparks, one after the other: two that have the same addresses are told to take --mac."""
     spwtest.need_card()
 
-    def spark(*words):
-        return subprocess.run([spwlab.WITH_SOFTHCA, "--as", "dgx-spark", *words], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60, check=False)
+    def spark(last, *words):
+        macs = ",".join(f"02:00:00:00:00:{last + i:02x}" for i in range(4))
+        return subprocess.run([spwlab.WITH_SOFTHCA, "--as", "dgx-spark", "--mac", macs, *words],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "b.json")
-        spark(DOCTOR, "--receipt", path)
-        check("with-softhca --mac A,B" in spark(DOCTOR, "plan", "--peer", path).stderr, "what to do")
-        spark("--mac", ",".join(f"02:00:00:00:00:0{i}" for i in range(1, 5)), DOCTOR, "--receipt", path)
-        done = spark(DOCTOR, "plan", "--peer", path)
+        spark(1, DOCTOR, "--receipt", path)
+        check("with-softhca --mac A,B" in spark(1, DOCTOR, "plan", "--peer", path).stderr, "what to do")
+        done = spark(5, DOCTOR, "plan", "--peer", path)
         check("2 cables, 4 pairs of functions" in done.stdout, f"{done.stdout}{done.stderr}")
 
 
