@@ -7,6 +7,10 @@ does.
   slots      suite "slot": spins, but measures nothing              each on SLOT_CORES cores of its own, if there are
   two such slots
   alone      everything else: measures time, or takes every core    one at a time, and nothing beside it
+
+What fails beside another is run once more at the end, alone: tests share cores to save time, and none is about the test
+beside it. Both outputs are printed, and the last lines name it even if it passed then: a defect of the test, or of what
+it tests, to be mended.
 """
 import collections
 import contextlib
@@ -25,10 +29,12 @@ SLOT_CORES = 4   # two lcores and two NIC threads
 WAITING = 2
 POLL_S = 0.02
 LOG_BYTES = 6000
+AGAIN = 8         # more failures than that are no accident: none is run again
 SKIP, TIMEOUT = 77, "TIMEOUT"
 
 Test = collections.namedtuple("Test", "name folder command env suites parallel limit_s cwd depends")
-Result = collections.namedtuple("Result", "name folder result seconds cpu_s")
+# again: whether this is its second run, the one alone
+Result = collections.namedtuple("Result", "name folder result seconds cpu_s again", defaults=[False])
 
 
 def _folder(command, root, build):
@@ -194,12 +200,18 @@ def _phase(tests, at_once, slots, env, progress):
 
 def run(tests, jobs, env, known=None, out=None):
     """[Result] of all tests; known: {name: seconds} of an earlier run, for the estimate."""
-    progress, rows = Progress(tests, known or {}, out), []
+    progress, rows, beside = Progress(tests, known or {}, out), [], []
     # The longest of those that run side by side first: none is left over at the end.
     tests = sorted(tests, key=lambda test: -(known or {}).get(test.name, 0) if test.parallel
                    or test.suites & {"slot", "waits"} else 0)
     for some, at_once, slots in phases(tests, jobs, sorted(os.sched_getaffinity(0))):
-        rows += _phase(some, at_once, slots, env, progress)
+        found = list(_phase(some, at_once, slots, env, progress))
+        rows += found
+        beside += [row.name for row in found if at_once > 1 and row.result in ("FAIL", TIMEOUT)]
+    if 0 < len(beside) <= AGAIN:
+        alone = {row.name: row._replace(again=True)
+                 for row in _phase([test for test in tests if test.name in beside], 1, None, env, progress)}
+        rows = [alone.get(row.name, row) for row in rows]
     progress.line.clear()
     return rows
 

@@ -23,7 +23,7 @@ import spwtel  # noqa: E402  (found by the lines above)
 
 
 class LastStep(unittest.TestCase):
-    def whole(self, status, argv=()):
+    def whole(self, status, argv=(), again=False):
         """(exit status, output, commands) of a run whose every command but the last step succeeds at once."""
         commands = []
 
@@ -32,7 +32,7 @@ class LastStep(unittest.TestCase):
             return status, "its output"
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             for target, value in (("run", run),
-                                  ("one_variant", lambda *_: [run_tests.row("a", "OK", 1),
+                                  ("one_variant", lambda *_: [run_tests.row("a", "OK", 1)._replace(again=again),
                                                               run_tests.row("b", "SKIP", 1)]),
                                   ("strays", lambda _: [])):
                 stack.enter_context(mock.patch.object(run_tests, target, value))
@@ -52,6 +52,11 @@ class LastStep(unittest.TestCase):
         self.assertEqual((status, out.splitlines()[-1]), (1, "3 passed, 1 failed, 3 skipped"))
         self.assertIn("its output", out)
         self.assertIn("last: tools/run --seconds 2: FAIL", out)
+
+    def test_it_names_what_passed_alone(self):
+        status, out, _ = self.whole(0, ["--variant", "plain"], again=True)
+        self.assertEqual((status, out.splitlines()[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+        self.assertIn("plain: a: passed alone, failed beside another test", out)
 
     def test_a_part_is_a_part(self):
         _, out, commands = self.whole(0, ["--variant", "plain"])

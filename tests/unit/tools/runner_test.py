@@ -116,6 +116,23 @@ class Beside(unittest.TestCase):
                            2, "bc")
         self.assertEqual(words[4:], ["+a", "-a"])
 
+    def test_what_fails_there_is_run_alone(self):
+        """The second run decides; the first is not forgotten. What was alone has had its run."""
+        code = ("import os, sys\nif os.path.exists(sys.argv[1]): raise SystemExit(0)\n"
+                "open(sys.argv[1], 'w').close(); raise SystemExit('the first time')")
+        with tempfile.TemporaryDirectory() as folder:
+            rows, out = run([fake(name, code, parallel, args=[os.path.join(folder, name)])
+                             for name, parallel in (("beside", True), ("alone", False))] + [fake("bad", "sys.exit(1)")])
+        self.assertEqual({name: (row.result, row.again) for name, row in rows.items()},
+                         {"beside": ("OK", True), "alone": ("FAIL", False), "bad": ("FAIL", True)})
+        self.assertEqual(out.count("== bad: FAIL"), 2)
+        self.assertIn("== beside: FAIL", out)
+        self.assertIn("the first time", out)
+
+    def test_many_failures_are_no_accident(self):
+        rows, _ = run([fake(f"bad{i}", "raise SystemExit(1)") for i in range(spwrunner.AGAIN + 1)])
+        self.assertEqual({(row.result, row.again) for row in rows.values()}, {("FAIL", False)})
+
     def test_one_job_is_one_at_a_time(self):
         words = self.order([("a", True, ["fast"]), ("b", False, ["slot"])], 8, "", jobs=1)
         self.assertEqual(words, ["+a", "-a", "+b", "-b"])
