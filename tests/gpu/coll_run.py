@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""run [--cpu] [--one] [--tests | --times] [--runs N] [--out DIR]: one-shot collectives between two GPUs of this
-machine, each rank a process with a software ConnectX of its own.
+"""run [--cpu] [--one] [--tests | --times | --decode N] [--ranks N] [--runs N] [--out DIR]: one-shot collectives between
+the GPUs of this machine, each rank a process with a software ConnectX of its own.
 
   tests   coll_rank: every bit of all types, operations and sizes, calls inside a kernel, a module that is loaded while
-  a kernel
-          waits, a rank that leaves, a rank that is silent; with CUDA_MODULE_LOADING=LAZY and EAGER
+          a kernel waits, a rank that leaves, a rank that is silent; with CUDA_MODULE_LOADING=LAZY and EAGER
   times   all_reduce of bf16, 1 KB to 2 MB: one-shot, NCCL over NET/IB on the same device, and ib_write_lat (a write,
-  and a poll of
-          memory: what the software ConnectX itself costs), in turn; LAZY and EAGER
+          and a poll of memory: what the software ConnectX itself costs), in turn; LAZY and EAGER
+  decode  coll_decode: a Llama split over the ranks, N replays of its step; only if asked for
 
 Every step has a time limit, after which its processes are killed. --cpu: times of the cpu executor, without GPU, torch
 and NCCL. --one: a single GPU is enough: two ranks of one process (coll_one.py) with times, but not NCCL's, which needs
@@ -24,12 +23,11 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-RANKS = 2
 NCCL_ENV = {'NCCL_P2P_DISABLE': '1', 'NCCL_SHM_DISABLE': '1', 'NCCL_SOCKET_IFNAME': 'lo', 'NCCL_IB_HCA': 'mlx5_0',
             'NCCL_IB_GID_INDEX': '3',
             'NCCL_NVLS_ENABLE': '0', 'NCCL_DMABUF_ENABLE': '0', 'NCCL_NET_GDR_LEVEL': 'LOC', 'NCCL_NET': 'IB'}
 WRITE_SIZES = [1 << 10, 8 << 10, 64 << 10, 1 << 20]
-step, gpus = 0, RANKS
+step, ranks, gpus = 0, 2, 2
 failed = []
 
 
@@ -83,12 +81,20 @@ def tests(out):
     for loading in ('LAZY', 'EAGER'):
         for part in ('results', 'inside', 'lazy', 'gone', 'silent'):
             port = 24000 + step
-            texts = together(f'test_{part}_{loading}', [[os.path.join(HERE, 'coll_rank'), str(rank), str(RANKS),
+            texts = together(f'test_{part}_{loading}', [[os.path.join(HERE, 'coll_rank'), str(rank), str(ranks),
                                                          f'127.0.0.1:{port}', 'mlx5_0', part]
-                                                       for rank in range(RANKS)], {'CUDA_MODULE_LOADING': loading}, 60,
+                                                       for rank in range(ranks)], {'CUDA_MODULE_LOADING': loading}, 60,
                              out)
             print(f'== {part}, {loading}', *(line for text in texts for line in text.splitlines()
                                              if line.startswith('rank ')), sep='\n', flush=True)
+
+
+def decode(out, replays):
+    port = 28000 + step
+    texts = together('decode', [[sys.executable, os.path.join(HERE, 'coll_decode.py'), str(rank), str(ranks), str(port),
+                                 str(replays)] for rank in range(ranks)], NCCL_ENV, 400, out)
+    print('== decode', *(line for text in texts for line in text.splitlines() if line.startswith('rank ')), sep='\n',
+          flush=True)
 
 
 def write_lat(out):
@@ -112,8 +118,8 @@ def times(out, runs, device):
         for loading in ('LAZY', 'EAGER') if device == 'cuda' else ('',):
             port = 26000 + 2 * step
             env = {**NCCL_ENV, 'CUDA_MODULE_LOADING': loading} if device == 'cuda' else {}
-            texts = together(f'times_{loading}_{i}', [[sys.executable, script, str(rank), str(RANKS), str(port), device]
-                                                      for rank in range(RANKS)],
+            texts = together(f'times_{loading}_{i}', [[sys.executable, script, str(rank), str(ranks), str(port), device]
+                                                      for rank in range(ranks)],
                              env, 120, out)
             for line in texts[0].splitlines():
                 if line.startswith('{'):
@@ -127,7 +133,8 @@ def times(out, runs, device):
 def show(measured, writes):
     def med(*key):
         return statistics.median(measured[key]) if key in measured else float('nan')
-    print('all_reduce of bf16, two ranks; us, medians of runs. write: one RDMA write until it is polled (ib_write_lat)')
+    print(f'all_reduce of bf16, {ranks} ranks; us, medians of runs. write: one RDMA write until it is polled '
+          '(ib_write_lat)')
     print('     bytes loading  nccl p50    p99    row | one-shot p50    p99    row | graph p50    row | write | '
           'one-shot/nccl p50   row')
     for size, loading in sorted({key[:2] for key in measured}):
@@ -148,23 +155,28 @@ def one(out, runs):
 
 
 def main():
-    global gpus
+    global ranks, gpus
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--cpu', action='store_true')
     parser.add_argument('--one', action='store_true')
     parser.add_argument('--tests', action='store_true')
     parser.add_argument('--times', action='store_true')
+    parser.add_argument('--decode', type=int, metavar='N')
+    parser.add_argument('--ranks', type=int, default=2)
     parser.add_argument('--runs', type=int, default=3)
     parser.add_argument('--out', default=os.path.join(HERE, 'results'))
     opt = parser.parse_args()
+    ranks = gpus = opt.ranks
     os.makedirs(opt.out, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if opt.one:
         gpus = 1
         one(opt.out, opt.runs)
-    if not opt.cpu and not opt.times:
+    if opt.decode:
+        decode(opt.out, opt.decode)
+    if not (opt.cpu or opt.times or opt.decode):
         tests(opt.out)
-    if opt.cpu or not (opt.tests or opt.one):
+    if opt.cpu or not (opt.tests or opt.one or opt.decode):
         measured, writes = times(opt.out, opt.runs, 'cpu' if opt.cpu else 'cuda')
         with open(os.path.join(opt.out, 'times.json'), 'w') as f:
             json.dump([{'bytes': k[0], 'loading': k[1], 'way': k[2], 'metric': k[3], 'us': v}

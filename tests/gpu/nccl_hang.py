@@ -28,10 +28,11 @@ from nccl_pair import ENV, HERE, free_port
 
 # outcome, and what a culprit must be: (rank, layers)
 CASES = {"healthy": ("moves", None), "skipped": ("culprit", (1, "program")), "stopped": ("culprit", (1, "process")),
-         "absent": ("culprit", (1, "program bootstrap")), "size": ("culprit", (None, "program")),
+         "absent": ("culprit", (1, "program")), "size": ("culprit", (None, "program")),
          "unlike": ("culprit", (None, "program")), "swapped": ("culprit", (None, "program")),
          "kernel": ("culprit", (1, "gpu")), "graph": ("culprit", (1, "gpu")), "event": ("culprit", (1, "gpu"))}
 SETTLE_S = 3
+LISTEN_S = 8  # a connection that is not made after 10 s is missing
 MINUTE_CYCLES = 60 * 1_700_000_000
 
 
@@ -158,7 +159,7 @@ def run(case, net, folder):
             if process.stdout.readline().strip() != "ready":
                 print(log_tail(folder, case))
                 return "did not start"
-        time.sleep(SETTLE_S)
+        time.sleep(LISTEN_S if case == "absent" else SETTLE_S)
         if case == "stopped":
             stop_rank(port)
             time.sleep(SETTLE_S)
@@ -180,7 +181,10 @@ def main():
     if args.rank is not None:
         rank_main(args.rank, args.case[0])
         os._exit(0)  # a communicator that hangs is not waited for
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the ranks are in groups of their own
     got = {}
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="spw-hang-") as folder:
         for case in args.case:
             print(f"-- {case}, {args.net}", flush=True)

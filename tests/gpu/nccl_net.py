@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""net [--json FILE] [--quick] [--only STEP,...] [--apart]: spinwire's net plugin under NCCL, beside NCCL's NET/IB and
-its sockets, over the software ConnectX. Pack it with `tests/gpu/nccl_bundle OUT BUILD`, and run OUT/net on a machine
-with two GPUs, torch 2.11 and NCCL 2.28 or later; it needs no other file, no network and about 6 minutes. Steps:
+"""net [--json FILE] [--quick] [--only STEP,...] [--apart] [--ranks N]: spinwire's net plugin under NCCL, beside NCCL's
+NET/IB and its sockets, over the software ConnectX. Pack it with `tests/gpu/nccl_bundle OUT BUILD`, and run OUT/net on a
+machine with a GPU for each rank (by default two), torch 2.11 and NCCL 2.28 or later; it needs no other file, no network
+and about 6 minutes with two ranks. Steps:
 
+  one     one device a rank: all_gather and all_reduce; only if named
   two     two devices a rank: six collectives, 1 KB to 128 MB; CPU time of the threads
   ways    where the time of a message goes, by the plugin's own report: broadcast, then all_gather
   four    four devices a rank: all_gather and all_reduce
@@ -13,12 +15,13 @@ with two GPUs, torch 2.11 and NCCL 2.28 or later; it needs no other file, no net
   Ethernet port, with
           either flow rule: every byte right, both ledgers exact
 
-The nets take turns within the same two processes (a communicator each), so ratios are of one run. --apart: a run for
+The nets take turns within the same processes (a communicator each), so ratios are of one run. --apart: a run for
 each net instead, if this torch cannot name a communicator's network. Exit status 1: a step failed; the others are
 printed all the same."""
 import argparse
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -34,21 +37,20 @@ rows, failed = [], []
 
 
 class Run:
-    """Two ranks, each a process with software devices on one cable."""
-    count = 0
+    """Ranks, each a process with software devices on one cable."""
+    count, ranks = 0, 2
 
     def __init__(self, name, devices, todo, options=(), env=None):
         Run.count += 1
         self.name, self.folder = name, tempfile.mkdtemp(prefix='spw-net-')
         port, self.lines, self.control = free_port(), [], []
         self.procs = []
-        for rank in (0, 1):
+        for rank in range(Run.ranks):
             self.control.append(os.path.join(self.folder, f'c{rank}'))
             words = [os.path.join(HERE, 'with-softhca'), '--cable', f'shm:net{os.getpid()}x{Run.count}', '--devices',
                      str(devices),
                      '--control', self.control[rank], *options, sys.executable, os.path.join(HERE, 'nccl_ranks.py'),
-                     str(rank), port,
-                     json.dumps(todo)]
+                     str(rank), str(Run.ranks), port, json.dumps(todo)]
             path = os.path.join(HERE, 'lib') + ':' + os.environ.get('LD_LIBRARY_PATH', '')
             log = os.path.join(self.folder, f'nccl{rank}.log')
             self.procs.append(subprocess.Popen(words, stdout=subprocess.PIPE,
@@ -59,7 +61,8 @@ class Run:
                                                                **(env or {})}))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
-        threading.Thread(target=self.procs[1].stdout.read, daemon=True).start()
+        for process in self.procs[1:]:
+            threading.Thread(target=process.stdout.read, daemon=True).start()
 
     def _read(self):
         for line in self.procs[0].stdout:
@@ -89,7 +92,7 @@ class Run:
             raise RuntimeError(f'{line}: {answer}')
 
     def end(self, seconds):
-        """Returns: whether both ranks ended well; else their last lines are printed."""
+        """Returns: whether all ranks ended well; else their last lines are printed."""
         good = self.wait_for('end', seconds)
         for p in self.procs:
             try:
@@ -99,7 +102,7 @@ class Run:
                 p.kill()
         if not good:
             failed.append(self.name)
-            for rank in (0, 1):
+            for rank in range(Run.ranks):
                 print(f'FAILED {self.name}, rank {rank}: exit {self.procs[rank].poll()}')
                 for name in (f'err{rank}', f'nccl{rank}.log'):
                     path = os.path.join(self.folder, name)
@@ -156,13 +159,21 @@ def ways(_opt):
             todo = {'nets': NETS[:1], 'steps': [{'do': 'pairs', 'ops': {op: [size]}, 'rounds': 50}]}
             run = Run(f'{op} {size}', 2, todo, env={'NCCL_SPINWIRE_REPORT': os.path.join(folder, 'report.%p')})
             if run.end(60):
-                print(f'  {op} of {size} bytes, both ranks:')
+                print(f'  {op} of {size} bytes, all ranks:')
                 stages(folder)
 
 
-def four(opt):
+def gather_and_reduce(name, devices, opt):
     ops = {'all_gather': [KB, MB, 32 * MB, 128 * MB], 'all_reduce': [KB, MB, 32 * MB]}
-    launch('four', 4, NETS, [{'do': 'pairs', 'ops': ops, 'rounds': 5 if opt.quick else 15}], 90, opt.apart)
+    launch(name, devices, NETS, [{'do': 'pairs', 'ops': ops, 'rounds': 5 if opt.quick else 15}], 90, opt.apart)
+
+
+def one(opt):
+    gather_and_reduce('one', 1, opt)
+
+
+def four(opt):
+    gather_and_reduce('four', 4, opt)
 
 
 def rates(opt):
@@ -260,9 +271,11 @@ def main():
     parser.add_argument('--json')
     parser.add_argument('--quick', action='store_true')
     parser.add_argument('--apart', action='store_true')
+    parser.add_argument('--ranks', type=int, default=2)
     parser.add_argument('--only', default='two,ways,four,rates,faults,beside')
     opt = parser.parse_args()
-    steps = {'two': two, 'ways': ways, 'four': four, 'rates': rates, 'faults': faults, 'beside': beside}
+    Run.ranks = opt.ranks
+    steps = {'one': one, 'two': two, 'ways': ways, 'four': four, 'rates': rates, 'faults': faults, 'beside': beside}
     for name in opt.only.split(','):
         start = time.time()
         print(f'== {name}', flush=True)

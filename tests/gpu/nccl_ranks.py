@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""nccl_ranks.py RANK PORT JSON: one of two ranks of torch.distributed; each has a GPU of its own. Every network is a
-communicator of its own in the same two processes, so that they take turns: `nets` of JSON are [NAME, NCCL's name of the
+"""nccl_ranks.py RANK RANKS PORT JSON: one rank of torch.distributed; each has a GPU of its own. Every network is a
+communicator of its own in the same processes, so that they take turns: `nets` of JSON are [NAME, NCCL's name of the
 network, rails or null].
 
   pairs    {"ops": {op: [bytes...]}, "rounds": N}: medians of each net's times, in turn; all bytes compared first
@@ -23,7 +23,7 @@ import time
 import torch
 import torch.distributed as dist
 
-RANKS = 2
+RANKS = int(sys.argv[2])
 
 
 def say(**what):
@@ -52,7 +52,7 @@ class Op:
         self.bytes = self.count * 4
         self.factor = {'all_reduce': 2 * (RANKS - 1) / RANKS, 'broadcast': 1,
                        'sendrecv': 1}.get(name, (RANKS - 1) / RANKS)
-        self.peer = 1 - rank
+        self.next, self.previous = (rank + 1) % RANKS, (rank - 1) % RANKS
         self.fence = torch.zeros(1, device='cuda')
 
     def salt(self, salt):
@@ -71,8 +71,8 @@ class Op:
         elif self.name == 'all_to_all':
             dist.all_to_all_single(self.out, self.mine, group=self.group)
         else:
-            for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, self.mine, self.peer, group=self.group),
-                                                dist.P2POp(dist.irecv, self.out, self.peer, group=self.group)]):
+            for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, self.mine, self.next, group=self.group),
+                                                dist.P2POp(dist.irecv, self.out, self.previous, group=self.group)]):
                 work.wait()
 
     def before(self):
@@ -84,12 +84,12 @@ class Op:
 
     def check(self, salt=0):
         own = [pattern(r, self.mine.numel(), salt) for r in range(RANKS)]
-        part = slice(self.rank * self.part, (self.rank + 1) * self.part)
-        want = {'all_gather': lambda: torch.cat(own), 'all_reduce': lambda: own[0] + own[1],
+        total, part = sum(own[1:], own[0]), slice(self.rank * self.part, (self.rank + 1) * self.part)
+        want = {'all_gather': lambda: torch.cat(own), 'all_reduce': lambda: total,
                 'broadcast': lambda: own[0],
-                'reduce_scatter': lambda: (own[0] + own[1])[part],
+                'reduce_scatter': lambda: total[part],
                 'all_to_all': lambda: torch.cat([o[part] for o in own]),
-                'sendrecv': lambda: own[self.peer]}[self.name]()
+                'sendrecv': lambda: own[self.previous]}[self.name]()
         same(self.out, want, f'{self.name}, {self.bytes} bytes, rank {self.rank}')
 
     def prove(self, salt=0):
@@ -105,11 +105,11 @@ def repeats(size):
 
 
 def timed(op, cnt):
-    """The time of the slower rank, from a common start. The root of a broadcast is done when NCCL's buffers hold the
+    """The time of the slowest rank, from a common start. The root of a broadcast is done when NCCL's buffers hold the
     bytes, of which the network may have sent nothing: what it leaves behind would count for the network that is
     measured next."""
     op.call()
-    dist.all_reduce(op.fence, group=op.group) # done at each rank only when both have come to it
+    dist.all_reduce(op.fence, group=op.group) # done at each rank only when all have come to it
     torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(cnt):
@@ -188,7 +188,7 @@ def endure(rank, groups, todo):
         rows.append((at, time.perf_counter() - start))
         for i, op in enumerate(ops):
             op.check(salt + 1 - len(ops) + i)
-        go.fill_(int(time.time() < end)) # rank 0 decides for both
+        go.fill_(int(time.time() < end)) # rank 0 decides for all
         dist.broadcast(go, 0, group=ops[0].group)
         if not go.item():
             break
@@ -245,7 +245,7 @@ def groups_of(nets):
 
 
 def main():
-    rank, port, todo = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+    rank, port, todo = int(sys.argv[1]), sys.argv[3], json.loads(sys.argv[4])
     torch.cuda.set_device(rank)
     dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=RANKS)
     groups = groups_of(todo['nets'])
