@@ -15,10 +15,22 @@
 #include <sys/eventfd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_fork.h"
 #include "base/spw_log.h"
 #include "oob/spw_oob_auth.h"
 
 #define QUEUE_MIN (3ull * SPW_KV_NOTE_MAX) /* half of it has room for the longest */
+
+int kv_refuse_child(const struct spw_kv *kv)
+{
+	return kv->forks == spw_fork_cnt
+		       ? 0
+		       : spw_err(ECHILD,
+				 "this process was forked after its agent %.*s was opened, and "
+				 "cannot use it: open one here, or start it by fork and exec "
+				 "(Python: multiprocessing's start method spawn)",
+				 KV_TEXT(&kv->hello.name));
+}
 
 void kv_lock(struct spw_kv *kv)
 {
@@ -89,6 +101,8 @@ static void agent_init(struct spw_kv *kv, const struct spw_kv_conf *conf)
 	TAILQ_INIT(&kv->regions);
 	TAILQ_INIT(&kv->transfers);
 	TAILQ_INIT(&kv->gots);
+	spw_fork_watch();
+	kv->forks = spw_fork_cnt;
 	kv->wake_fd = -1;
 	kv->queue_bytes = conf->queue_bytes ? conf->queue_bytes : SPW_KV_QUEUE_BYTES;
 	kv->guest_max = conf->guest_max ? conf->guest_max : SPW_KV_GUEST_MAX;
@@ -181,7 +195,7 @@ static void agent_free_all(struct spw_kv *kv)
 
 void spw_kv_close(struct spw_kv *kv)
 {
-	if (!kv)
+	if (!kv || kv_refuse_child(kv))
 		return;
 	kv_run_stop(kv);
 	agent_end_all(kv);

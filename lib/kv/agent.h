@@ -178,6 +178,7 @@ struct spw_kv {
 	uint64_t flush_marks; /* given so far */
 	struct spw_kv_stat stat;
 	struct spw_log_limit limit;
+	uint32_t forks; /* spw_fork_cnt when it was opened */
 	/* conf.thread */
 	pthread_t thread;
 	int wake_fd; /* an eventfd */
@@ -188,6 +189,10 @@ struct spw_kv {
 
 /* ---- agent.c ---- */
 
+/* Returns: 0; -ECHILD with a text in a child of the process that opened the agent: it has neither
+ * its thread nor its NICs, and any of its locks may be held for ever. Every public call asks first.
+ */
+int kv_refuse_child(const struct spw_kv *kv);
 /* Thread of these two: any. */
 void kv_lock(struct spw_kv *kv);
 void kv_unlock(struct spw_kv *kv);

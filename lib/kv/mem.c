@@ -32,10 +32,13 @@ static int mem_register(struct spw_kv_mem *m)
 int spw_kv_mem_reg(struct spw_kv *kv, const struct spw_xfer_mem_req *req,
 		   struct spw_kv_mem **mem_out)
 {
-	struct spw_kv_mem *m = calloc(1, sizeof(*m));
-	int rc;
+	struct spw_kv_mem *m;
+	int rc = kv_refuse_child(kv);
 
 	*mem_out = NULL;
+	if (rc)
+		return rc;
+	m = calloc(1, sizeof(*m));
 	if (!m)
 		return spw_err(ENOMEM, "no memory for a registration");
 	m->kv = kv;
@@ -57,6 +60,9 @@ int spw_kv_mem_dereg(struct spw_kv_mem *m)
 	if (!m)
 		return 0;
 	kv = m->kv;
+	rc = kv_refuse_child(kv);
+	if (rc)
+		return rc;
 	kv_lock(kv);
 	rc = m->user_cnt ? spw_err(EBUSY, "%u transfers or regions use this memory: release them",
 				   m->user_cnt)
@@ -111,9 +117,11 @@ int spw_kv_region_load(struct spw_kv *kv, const void *name, size_t name_bytes, c
 		       size_t blob_bytes, uint64_t mem_bytes, struct spw_kv_region **region_out)
 {
 	struct spw_kv_region *region;
-	int rc;
+	int rc = kv_refuse_child(kv);
 
 	*region_out = NULL;
+	if (rc)
+		return rc;
 	if (blob_bytes != SPW_XFER_BLOB_BYTES)
 		return spw_err(EINVAL, "a blob of %zu bytes: it has %u", blob_bytes,
 			       SPW_XFER_BLOB_BYTES);
@@ -145,11 +153,14 @@ static void region_free(struct spw_kv_region *region)
 int spw_kv_region_drop(struct spw_kv_region *region)
 {
 	struct spw_kv *kv;
-	int rc = 0;
+	int rc;
 
 	if (!region)
 		return 0;
 	kv = region->peer->kv;
+	rc = kv_refuse_child(kv);
+	if (rc)
+		return rc;
 	kv_lock(kv);
 	if (region->user_cnt)
 		rc = spw_err(EBUSY, "%u transfers use this region: release them", region->user_cnt);

@@ -280,8 +280,9 @@ int spw_kv_notify(struct spw_kv *kv, const void *name, size_t name_bytes, const 
 		  size_t bytes)
 {
 	struct kv_send *send;
-	int rc = kv_send_make(text, bytes, &send);
+	int rc = kv_refuse_child(kv);
 
+	rc = rc ? rc : kv_send_make(text, bytes, &send);
 	if (rc)
 		return rc;
 	kv_lock(kv);
@@ -295,8 +296,11 @@ int spw_kv_notify(struct spw_kv *kv, const void *name, size_t name_bytes, const 
 int spw_kv_note_take(struct spw_kv *kv, struct spw_kv_note **note_out)
 {
 	struct kv_got *got;
+	int rc = kv_refuse_child(kv);
 
 	*note_out = NULL;
+	if (rc)
+		return rc;
 	kv_lock(kv);
 	kv_ask(kv);
 	got = TAILQ_FIRST(&kv->gots);

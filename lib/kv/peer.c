@@ -225,8 +225,9 @@ int spw_kv_peer_load(struct spw_kv *kv, const void *name, size_t name_bytes, con
 		     size_t info_bytes)
 {
 	struct spw_kv_info copy;
-	int rc = kv_info_check(info, info_bytes);
+	int rc = kv_refuse_child(kv);
 
+	rc = rc ? rc : kv_info_check(info, info_bytes);
 	if (rc)
 		return rc;
 	memcpy(&copy, info, sizeof(copy));
@@ -239,8 +240,10 @@ int spw_kv_peer_load(struct spw_kv *kv, const void *name, size_t name_bytes, con
 int spw_kv_peer_connect(struct spw_kv *kv, const void *name, size_t name_bytes)
 {
 	struct kv_peer *peer;
-	int rc;
+	int rc = kv_refuse_child(kv);
 
+	if (rc)
+		return rc;
 	kv_lock(kv);
 	peer = kv_peer_find(kv, name, name_bytes, &rc);
 	if (peer) {
@@ -271,8 +274,10 @@ static void peer_drop(struct kv_peer *peer)
 int spw_kv_peer_drop(struct spw_kv *kv, const void *name, size_t name_bytes)
 {
 	struct kv_peer *peer;
-	int rc;
+	int rc = kv_refuse_child(kv);
 
+	if (rc)
+		return rc;
 	kv_lock(kv);
 	peer = kv_peer_find(kv, name, name_bytes, &rc);
 	if (peer && peer->is_self)

@@ -31,6 +31,10 @@
  * thread of the library makes progress; it sleeps while there is nothing to do. Without it the
  * calls that ask (check, connect, note_take) are the only progress: an agent that calls none of
  * them neither moves bytes nor answers others.
+ *
+ * Fork: a child has neither its parent's threads nor its NICs. There every call that can fail
+ * returns -ECHILD, statistics are empty, and spw_kv_close leaves everything as it is; the parent
+ * goes on. A child opens agents of its own.
  */
 #ifndef SPW_KV_H
 #define SPW_KV_H

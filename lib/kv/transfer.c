@@ -183,9 +183,11 @@ int spw_kv_transfer_make(struct spw_kv *kv, const void *name, size_t name_bytes,
 			 const struct spw_kv_lists *lists, struct spw_kv_transfer **transfer_out)
 {
 	struct kv_peer *peer;
-	int rc;
+	int rc = kv_refuse_child(kv);
 
 	*transfer_out = NULL;
+	if (rc)
+		return rc;
 	kv_lock(kv);
 	peer = kv_peer_find(kv, name, name_bytes, &rc);
 	rc = rc ? rc : transfer_make(peer, lists, transfer_out);
@@ -217,8 +219,10 @@ int spw_kv_post(struct spw_kv_transfer *t, const void *note, size_t note_bytes)
 {
 	struct spw_kv *kv = t->peer->kv;
 	struct kv_send *send = NULL;
-	int rc = note ? kv_send_make(note, note_bytes, &send) : 0;
+	int rc = kv_refuse_child(kv);
 
+	if (!rc && note)
+		rc = kv_send_make(note, note_bytes, &send);
 	if (rc)
 		return rc;
 	kv_lock(kv);
@@ -237,8 +241,10 @@ int spw_kv_post(struct spw_kv_transfer *t, const void *note, size_t note_bytes)
 int spw_kv_check(struct spw_kv_transfer *t)
 {
 	struct spw_kv *kv = t->peer->kv;
-	int rc;
+	int rc = kv_refuse_child(kv);
 
+	if (rc)
+		return rc;
 	kv_lock(kv);
 	if (t->stage != KV_DONE)
 		kv_ask(kv);
@@ -277,6 +283,9 @@ int spw_kv_release(struct spw_kv_transfer *t)
 	if (!t)
 		return 0;
 	kv = t->peer->kv;
+	rc = kv_refuse_child(kv);
+	if (rc)
+		return rc;
 	kv_lock(kv);
 	rc = transfer_release(t);
 	kv_unlock(kv);

@@ -22,6 +22,11 @@ void kv_must(int rc, const char *what)
 }
 
 /* An ACK timeout of 4 ms and 3 retries: a black hole is noticed in some 20 ms. */
+bool kv_own_threads(void)
+{
+	return getenv("SPW_TEST_THREAD") != NULL;
+}
+
 void agent_open(struct agent *a, const char *name, const char *rails,
 		const struct spw_kv_conf *conf)
 {
@@ -30,7 +35,7 @@ void agent_open(struct agent *a, const char *name, const char *rails,
 
 	c.name = a->name = name;
 	c.name_bytes = strlen(name);
-	c.thread |= getenv("SPW_TEST_THREAD") != NULL;
+	c.thread |= kv_own_threads();
 	c.xfer.rails = rails;
 	c.xfer.bind = "127.0.0.1:0";
 	c.xfer.timeout = 10;

@@ -25,6 +25,9 @@ struct agent {
 extern const char *kv_rails[2];
 void kv_take_rails(int argc, char **argv);
 
+/* Whether agents of this run make progress by themselves. */
+bool kv_own_threads(void);
+
 void kv_must(int rc, const char *what);
 /* conf NULL: the defaults; its name and rails are not read. */
 void agent_open(struct agent *a, const char *name, const char *rails,

@@ -29,7 +29,7 @@ static void one_transfer_is_posted_again_and_again(void **state SPW_UNUSED)
 		kit_fill(a.at, KV_MEM, i);
 		expect(100, true);
 		kv_must(spw_kv_post(t, i % 2 ? "" : NULL, 0), "post");
-		if (!i) /* cannot be done: nobody has connected */
+		if (!i && !kv_own_threads()) /* cannot be done: nobody has connected */
 			assert_int_equal(spw_kv_post(t, NULL, 0), -EBUSY);
 		kv_must(agents_finish(&a, &b, t), "a transfer");
 		expect_moved(true);
