@@ -10,7 +10,7 @@ does.
 
 What fails beside another is run once more at the end, alone: tests share cores to save time, and none is about the test
 beside it. Both outputs are printed, and the last lines name it even if it passed then: a defect of the test, or of what
-it tests, to be mended.
+it tests, to be looked into.
 """
 import collections
 import contextlib
