@@ -29,7 +29,7 @@ static const struct spw_opt_command command[] = {
 	{"record", "FILE", "write all that was read, to be replayed elsewhere"},
 	{"replay", "FILE...", "findings of a recorded machine, or of one in a receipt"},
 	{"diff", "A B", "in what two recorded machines differ"},
-	{"plan", "", "addresses and variables of NCCL and MPI for a peer"},
+	{"plan", "", "addresses and variables of NCCL and MPI for its peers"},
 	{"cores", "N", "what --lcores auto takes for N lcores"},
 	{"idle", "", "what the machine takes from cores that only spin"},
 	{"hang", "[CASE...]", "who hangs NCCL's collective here and on --hosts"},
@@ -61,6 +61,24 @@ static int file_add(void *base, const char *file)
 	return 0;
 }
 
+static int peer_add(void *base, const char *peer)
+{
+	struct doctor_args *args = base;
+	uint32_t i = 0;
+
+	if (!*peer)
+		return spw_err(EINVAL, "'' is not allowed; it takes a HOST");
+	while (i < DOCTOR_PEER_MAX && args->peer[i])
+		i++;
+	if (i == DOCTOR_PEER_MAX)
+		return spw_err(EINVAL,
+			       "more than %u: a plan is for two machines, or three in a "
+			       "triangle",
+			       DOCTOR_PEER_MAX);
+	args->peer[i] = peer;
+	return 0;
+}
+
 /* A second --cores replaces the first. */
 static int idle_cores_set(void *base, const char *text)
 {
@@ -75,8 +93,8 @@ static int idle_cores_set(void *base, const char *text)
 static const struct spw_opt table[] = {
 	{FIELD(measure), .name = "measure", .kind = SPW_OPT_FLAG,
 	 .help = "also measure what RDMA ports carry and each GPU does under load"},
-	{FIELD(peer), .name = "peer", .kind = SPW_OPT_STRING, .value = "HOST",
-	 .help = "measure: to that machine; plan: by ssh, or a FILE"},
+	{SPW_OPT_SETTER(peer_add, "HOST"), .name = "peer",
+	 .help = "measure: to that machine; plan: by ssh, or a FILE; twice: a triangle"},
 	{FIELD(expect_bps), .name = "expect", .kind = SPW_OPT_BITS, .min = 1000000,
 	 .max = 10000000000000ull,
 	 .help = "measure: what one function should carry; else as its links promise"},
@@ -116,7 +134,7 @@ static const struct spw_opt table[] = {
 static const char *const usage[] = {"[check] [--facts] [--json FILE] [--receipt FILE]",
 				    "--measure [--peer HOST] [--expect RATE] [--json FILE]...",
 				    "record FILE | replay FILE [CHANGES]... | diff A B",
-				    "plan --peer HOST|FILE [--apply DIR]",
+				    "plan --peer HOST|FILE [--peer HOST|FILE] [--apply DIR]",
 				    "cores N [--near NIC] | idle [--cores CORES]",
 				    "hang [--hosts A,B] [--save FILE] [--replay FILE]",
 				    NULL};
@@ -270,9 +288,11 @@ static int args_check(struct doctor_args *args)
 
 	if (files_cnt_check(args) < 0)
 		return -EINVAL;
-	if (plan && !args->peer)
-		return spw_err(EINVAL, "plan is for two machines: plan --peer HOST|FILE");
-	if (args->peer && !plan && !args->measure)
+	if (plan && !args->peer[0])
+		return spw_err(EINVAL, "plan is for two machines, or three: plan --peer HOST|FILE");
+	if (args->measure && args->peer[1])
+		return spw_err(EINVAL, "--measure is to one --peer");
+	if (args->peer[0] && !plan && !args->measure)
 		return spw_err(EINVAL, "--peer belongs to plan and --measure: plan --peer "
 				       "HOST|FILE, --measure --peer HOST");
 	if (args->apply && !plan)

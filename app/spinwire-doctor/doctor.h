@@ -20,6 +20,7 @@
 #include "plat/spw_plat.h"
 
 #define DOCTOR_FILE_MAX 4u
+#define DOCTOR_PEER_MAX 2u
 #define DOCTOR_IDLE_MAX 64u
 
 struct doctor_args {
@@ -27,8 +28,8 @@ struct doctor_args {
 				"idle", "hang" */
 	const char *file[DOCTOR_FILE_MAX]; /* what follows the command, or --replay */
 	uint32_t file_cnt;
-	const char *json, *csv, *receipt; /* NULL: none; "-": stdout */
-	const char *peer;                 /* plan: a host, or a file; measure: a host */
+	const char *json, *csv, *receipt;  /* NULL: none; "-": stdout */
+	const char *peer[DOCTOR_PEER_MAX]; /* plan: hosts, or files; measure: a host; NULL: none */
 	const char *apply;        /* plan: the root below which the netplan file is written; NULL */
 	const char *cores, *near; /* cores: how many, near which NIC; NULL: any */
 	uint64_t core_cnt;
@@ -117,10 +118,10 @@ int doctor_receipt_tree(json_t *receipt, const char *name, json_t **tree_out);
 json_t *doctor_diff(const struct spw_plat *a, const struct spw_plat *b);
 void doctor_diff_table(const json_t *diff);
 
-/* plan.c, plan_print.c: prints the plan for this machine and its peer, and with apply writes this
+/* plan.c, plan_print.c: prints the plan for this machine and its peers, and with apply writes this
  * machine's file.
- * Errors: -EINVAL no plan can be made of these two machines; -EIO. */
-int doctor_plan(const struct doctor_args *args, const struct spw_plat *own,
-		const struct spw_plat *peer);
+ * Shape: plat[cnt], 2 or 3; plat[0] is this machine, plat[1 + i] is args->peer[i].
+ * Errors: -EINVAL no plan can be made of these machines; -EIO. */
+int doctor_plan(const struct doctor_args *args, struct spw_plat *const *plat, uint32_t cnt);
 
 #endif

@@ -127,16 +127,17 @@ static int doctor_diff_files(const struct doctor_args *args)
 /* Nothing is measured; the plan rests on links and addresses as they are read. */
 static int doctor_plan_read(const struct doctor_args *args)
 {
-	struct spw_plat *own = NULL, *peer = NULL;
+	struct spw_plat *plat[1 + DOCTOR_PEER_MAX] = {NULL};
+	uint32_t cnt = 1;
 	int rc = app_file_take("--json", args->json);
 
-	rc = rc ? rc : doctor_machine_read(args, &own);
+	rc = rc ? rc : doctor_machine_read(args, &plat[0]);
+	for (; rc == 0 && cnt <= DOCTOR_PEER_MAX && args->peer[cnt - 1]; cnt++)
+		rc = doctor_peer(args->peer[cnt - 1], &plat[cnt]);
 	if (rc == 0)
-		rc = doctor_peer(args->peer, &peer);
-	if (rc == 0)
-		rc = doctor_plan(args, own, peer);
-	spw_plat_free(own);
-	spw_plat_free(peer);
+		rc = doctor_plan(args, plat, cnt);
+	for (uint32_t i = 0; i < cnt; i++)
+		spw_plat_free(plat[i]);
 	return rc;
 }
 

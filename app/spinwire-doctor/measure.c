@@ -204,9 +204,9 @@ int doctor_measure(const struct doctor_args *args, struct spw_plat *plat)
 		app_life_phase(plat->gpu_cnt * 1000000000ull, "putting the GPUs under load");
 		spw_plat_gpus_load(plat, NULL, NULL);
 	}
-	if (args->peer)
-		app_life_phase(0, "measuring to %s", args->peer);
-	rc = args->peer ? measure_peer(args, plat, list) : measure_own(args, plat, list);
+	if (args->peer[0])
+		app_life_phase(0, "measuring to %s", args->peer[0]);
+	rc = args->peer[0] ? measure_peer(args, plat, list) : measure_own(args, plat, list);
 	if (rc == 0 && list->cnt == 0 && plat->gpu_cnt == 0)
 		rc = spw_err(ENODEV, "--measure: no RDMA port with a link and an IPv4 address; "
 				     "look at spinwire-doctor without --measure");

@@ -53,7 +53,7 @@ static int peer_line_read(struct peer *p, uint64_t until, json_t **json_out)
 		spw_err(EIO,
 			"%s: spinwire-doctor does not answer over ssh (%s); is it installed there, "
 			"and of this version?",
-			p->args->peer, strerror(-rc));
+			p->args->peer[0], strerror(-rc));
 	return rc;
 }
 
@@ -64,7 +64,7 @@ static json_t *peer_reply_checked(struct peer *p, json_t *reply)
 
 	if (json_is_object(reply) && !error)
 		return reply;
-	spw_err(EPROTO, "%s: %.200s", p->args->peer, error ? error : "answers no JSON object");
+	spw_err(EPROTO, "%s: %.200s", p->args->peer[0], error ? error : "answers no JSON object");
 	json_decref(reply);
 	return NULL;
 }
@@ -139,7 +139,7 @@ static int peer_links_make(struct peer *p, const struct spw_plat *plat)
 	if (hello && p->link_cnt == 0)
 		spw_err(ENODEV,
 			"--measure --peer %s: %s has no RDMA port with a link and an IPv4 address",
-			p->args->peer, json_array_size(ports) ? "this machine" : "the peer");
+			p->args->peer[0], json_array_size(ports) ? "this machine" : "the peer");
 	json_decref(hello);
 	return p->link_cnt ? 0 : -ENODEV;
 }
@@ -164,14 +164,14 @@ static int peer_end_join(struct peer *p, uint32_t slot, const struct link *link)
 	good = measure_addr_parse(reply, &there);
 	json_decref(reply);
 	if (!good)
-		return spw_err(EPROTO, "%s: answers no address", p->args->peer);
+		return spw_err(EPROTO, "%s: answers no address", p->args->peer[0]);
 	measure_end_addr(&p->end[slot], &own);
 	/* Packets to an address of this machine's own would not leave it. */
 	if (!memcmp(&own.gid, &there.gid, sizeof(own.gid)))
 		return spw_err(EINVAL,
 			       "%s of this machine and %s of %s have the same address: give one of "
 			       "them another (spinwire-doctor plan --peer %s)",
-			       link->own->rdma, link->peer, p->args->peer, p->args->peer);
+			       link->own->rdma, link->peer, p->args->peer[0], p->args->peer[0]);
 	if ((rc = measure_end_join(&p->end[slot], &there)) < 0)
 		return rc;
 	reply = peer_request(p, json_pack("{s:s,s:i,s:o}", "op", "join", "slot", (int)slot, "there",
@@ -234,7 +234,7 @@ static int peer_links_measure(struct peer *p, const struct link *const *link, ui
 		from += (size_t)snprintf(pair.from + from, sizeof(pair.from) - from, "%s%s",
 					 i ? "+" : "", link[i]->own->rdma);
 		to += (size_t)snprintf(pair.to + to, sizeof(pair.to) - to, "%s%.24s/%s",
-				       i ? "+" : "", p->args->peer, link[i]->peer);
+				       i ? "+" : "", p->args->peer[0], link[i]->peer);
 		from = SPW_MIN(from, sizeof(pair.from) - 1);
 		to = SPW_MIN(to, sizeof(pair.to) - 1);
 		pair.nominal_mbps += link[i]->nominal_mbps;
@@ -279,7 +279,7 @@ int measure_peer(const struct doctor_args *args, const struct spw_plat *plat,
 	if (!p)
 		return spw_err(ENOMEM, "no memory to measure");
 	p->args = args;
-	rc = doctor_ssh_start("--peer", args->peer, word, &p->ssh);
+	rc = doctor_ssh_start("--peer", args->peer[0], word, &p->ssh);
 	rc = rc ? rc : peer_links_make(p, plat);
 	rc = rc ? rc : peer_measure_all(p, plat, list);
 	doctor_ssh_end(&p->ssh);

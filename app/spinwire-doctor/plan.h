@@ -8,29 +8,53 @@
 
 #include "doctor.h"
 
-#define PLAN_LINK_MAX 16u
+#define PLAN_LINK_MAX    16u
+#define PLAN_MACHINE_MAX (1 + DOCTOR_PEER_MAX)
 
-/* Two functions, one of each machine, at the two ends of a cable. Each pair is a subnet. */
+/* Functions with a link, by physical port. */
+struct plan_ports {
+	const struct spw_plat_nic *half[PLAN_LINK_MAX][2];
+	uint32_t half_cnt[PLAN_LINK_MAX];
+	uint32_t cnt;
+};
+
+struct plan_machine {
+	const struct spw_plat *plat;
+	struct plan_ports ports;
+	uint32_t
+		number; /* from 1: the last number of its addresses; the same in everybody's plan */
+	/* What a machine without a product name is called: its host, or the file it came from. */
+	const char *name;
+};
+
+/* Two functions, at the two ends of a cable. Each pair is a subnet. */
 struct plan_link {
-	const struct spw_plat_nic *own, *peer;
+	const struct spw_plat_nic *end[2];
+	uint32_t machine[2]; /* whose they are; of two machines end[0] is this one's */
 	uint32_t cable;
 };
 
 struct plan {
+	struct plan_machine machine[PLAN_MACHINE_MAX]; /* [0] is this one */
+	uint32_t machine_cnt;
 	struct plan_link link[PLAN_LINK_MAX];
 	uint32_t link_cnt, cable_cnt;
-	uint32_t net;      /* subnets are 10.net.0.0/24, 10.net.1.0/24 ... */
-	bool own_is_first; /* this machine is .1 and its peer .2, or the reverse */
-	/* What a machine without a product name is called: its host, or the file it came from. */
+	uint32_t net; /* subnets are 10.net.0.0/24, 10.net.1.0/24 ... */
 	char own_name[65];
-	const char *peer_name;
 };
 
-void plan_print(const struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer);
+void plan_print(const struct plan *plan);
 /* Returns: NULL if memory ran out. */
-json_t *plan_json(const struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer);
+json_t *plan_json(const struct plan *plan);
 
-/* The netplan file of this machine, or its peer's, into file. */
-void plan_netplan(const struct plan *plan, bool of_peer, FILE *file);
+/* The netplan file of a machine, into file. */
+void plan_netplan(const struct plan *plan, uint32_t machine, FILE *file);
+
+/* Whether this name of an interface or a device may stand in a file or a command: names that come
+ * from another machine do. */
+bool plan_is_plain(const char *name);
+
+/* "this machine", "the peer", "peer 2". Valid until the next call. Thread: one. */
+const char *plan_who(const struct plan *plan, uint32_t machine);
 
 #endif

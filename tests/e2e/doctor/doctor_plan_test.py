@@ -70,6 +70,60 @@ def test_emulated():
         check("2 cables, 4 pairs of functions" in done.stdout, f"{done.stdout}{done.stderr}")
 
 
+def emulated_sparks(folder, cnt=3):
+    """Receipts of emulated Sparks, whose four functions have a link."""
+    paths = [os.path.join(folder, f"{n}.json") for n in range(cnt)]
+    for n, path in enumerate(paths):
+        macs = ",".join(f"02:00:00:00:{n:02x}:{k:02x}" for k in range(1, 5))
+        subprocess.run([spwlab.WITH_SOFTHCA, "--as", "dgx-spark", "--mac", macs, DOCTOR, "--receipt", path],
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    return paths
+
+
+def triangle(own, *peers, status=0):
+    return doctor("plan", "--replay", own, *(word for peer in peers for word in ("--peer", peer)), status=status)
+
+
+def test_triangle():
+    """Three machines: everybody's plan has the same files, a cable has a port at both ends, and each two machines share
+    one, with a subnet for each of its halves."""
+    spwtest.need_card()
+    with spwlab.scratch() as folder:
+        paths = emulated_sparks(folder)
+        files = []
+        for n, own in enumerate(paths):
+            others = paths[:n] + paths[n + 1:]
+            out = triangle(own, *others).stdout
+            found = {own: netplan_of(out, "this machine")}
+            found.update((path, netplan_of(out, f"peer {i + 1}")) for i, path in enumerate(others))
+            files.append([found[path] for path in paths])
+            check("export UCX_MAX_RNDV_RAILS=2\n" in out and "export NCCL_IB_SUBNET_AWARE_ROUTING=1\n" in out, out)
+        equal(files[1:], files[:1] * 2, "plans of the others")
+        ends = {}
+        for n, text in enumerate(files[0]):
+            equal(len(re.findall(r"^    \w+:$", text, re.M)), 4, f"functions of {n}")
+            for name, net, last in re.findall(r"^    (\w+):\n(?:      .*\n)*?        - 10\.10\.(\d)\.(\d)/24", text,
+                                              re.M):
+                equal(int(last), n + 1, f"{name} of {n}")
+                ends.setdefault(net, []).append((n, name))
+        equal(sorted(ends), list("012345"), "subnets")
+        equal(sorted(tuple(n for n, _ in pair) for pair in ends.values()), sorted([(0, 1), (1, 2), (0, 2)] * 2),
+              "cables")
+        for (_, a), (_, b) in ends.values():
+            equal({a[:-5], b[:-5]} == {a[:-5]} and {a[-5:], b[-5:]} == {"f0np0", "f1np1"}, True, f"{a} and {b}")
+
+
+def test_triangle_refused():
+    spwtest.need_card()
+    with spwlab.scratch() as folder:
+        a, b = emulated_sparks(folder, 2)
+        for peers, text in (((b, platform("dgx-spark")), "peer 2 has 1 port with a link: in a triangle each machine"),
+                            ((platform("bare-vm"), b), "peer 1 has no RDMA port with a link"),
+                            ((b, b), "peer 2 is the other peer: a port of it has the same MAC address"),
+                            ((a, b), "peer 1 is this machine: a port of it has the same MAC address")):
+            check(text in triangle(a, *peers, status=1).stderr, text)
+
+
 def test_refuses():
     with spwlab.scratch() as folder:
         spark = platform("dgx-spark")

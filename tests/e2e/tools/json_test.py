@@ -89,9 +89,9 @@ def test_doctor():
                                                                                   "4c:bb:47:00:01:0"))
         plan = [*doctor, "plan", "--replay", spark, "--peer", peer]
         got, text = document(plan, "plan"), run(plan).stdout
-        for side in ("own", "peer"):
-            check(got[side]["netplan"] in text, f"the netplan of {side} is not in\n{text}")
-            for name, value in got[side]["variables"].items():
+        for side in got["machines"]:
+            check(side["netplan"] in text, f"the netplan of {side} is not in\n{text}")
+            for name, value in side["variables"].items():
                 check(f"export {name}={value}\n" in text, f"{name}={value} is not in\n{text}")
     for wrong in (["record", "/dev/null", "--json", "-"], ["cores", "1", "--receipt", "-"], ["diff", vm, spark, "--csv",
                                                                                              "-"]):
