@@ -213,7 +213,7 @@ static const char *rail_why(const struct xfer_rail *rail)
 /* Why of each rail, for the message of a connection without any: once for neighbours alike. */
 static void no_rail(struct spw_xfer_conn *conn)
 {
-	char list[sizeof(conn->text) - 128] = "";
+	char list[sizeof(conn->text) / 2] = "", subnets[sizeof(conn->text) / 2 - 128];
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < conn->rail_cnt && n < sizeof(list); i++) {
@@ -225,7 +225,9 @@ static void no_rail(struct spw_xfer_conn *conn)
 				      conn->rail[i]->stat.device, last ? ": " : ", ",
 				      last ? why : "", last && i + 1 < conn->rail_cnt ? "; " : "");
 	}
-	xfer_conn_fail(conn, ENETUNREACH, "no rail leads there (%s)", n ? list : "no answer");
+	xfer_round_why_none(conn, subnets, sizeof(subnets));
+	xfer_conn_fail(conn, ENETUNREACH, "no rail leads there (%s)%s", n ? list : "no answer",
+		       subnets);
 }
 
 /* Without any rail a server waits for what else its client tries. */
@@ -362,7 +364,11 @@ static void conn_connected(struct spw_xfer_conn *conn, uint64_t now_ms)
 	if (fd == -EAGAIN)
 		return;
 	if (fd < 0) {
-		xfer_conn_fail(conn, -fd, "%s: does it listen there?", strerror(-fd));
+		xfer_conn_fail(conn, -fd, "%s: %s", strerror(-fd),
+			       fd == -ENETUNREACH || fd == -EHOSTUNREACH
+				       ? "no interface here leads there: is it one end of a cable "
+					 "to another machine?"
+				       : "does it listen there?");
 		return;
 	}
 	rc = spw_oob_channel_begin(&ch, fd, true, &conn->x->secret, &xfer_proto);

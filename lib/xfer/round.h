@@ -26,6 +26,8 @@ bool xfer_round_is_due(const struct xfer_rail *rail, uint64_t now_ms);
 bool xfer_round_is_settled(const struct spw_xfer_conn *conn);
 /* Server: the devices that the client names for a rail. Returns: false: that cannot be. */
 bool xfer_round_on_rail(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
+/* For the message of a connection without any rail: what addresses alone say of that, or "". */
+void xfer_round_why_none(const struct spw_xfer_conn *conn, char *text, size_t bytes);
 /* One line: which devices are left out, and why. */
 void xfer_round_report(struct spw_xfer_conn *conn);
 

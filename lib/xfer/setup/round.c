@@ -298,9 +298,37 @@ static void add_device(char *line, const struct spw_xfer_conn *conn, uint32_t de
 	round_line_add(line, text);
 }
 
+/* "10.0.0.1/24, 10.0.1.1/24" */
+static void theirs_text(const struct spw_xfer_conn *conn, char *line)
+{
+	char ip[INET6_ADDRSTRLEN + 8];
+
+	for (uint32_t i = 0; i < conn->pairs.theirs_cnt; i++) {
+		end_text(&conn->pairs.theirs[i], ip, sizeof(ip));
+		round_line_add(line, i ? ", " : "");
+		round_line_add(line, ip);
+	}
+}
+
+void xfer_round_why_none(const struct spw_xfer_conn *conn, char *text, size_t bytes)
+{
+	char theirs[LINE_BYTES] = "";
+
+	*text = '\0';
+	for (uint32_t dev = 0; dev < conn->pairs.mine_cnt; dev++)
+		if (best_kind(&conn->pairs, dev) > XFER_PAIR_ROUTED)
+			return;
+	theirs_text(conn, theirs);
+	if (*theirs)
+		snprintf(text, bytes,
+			 "; it has %s, in none of our subnets: no cable joins the two machines, or "
+			 "its ends need addresses of one subnet",
+			 theirs);
+}
+
 void xfer_round_report(struct spw_xfer_conn *conn)
 {
-	char line[LINE_BYTES] = "", theirs[LINE_BYTES] = "", ip[INET6_ADDRSTRLEN + 8];
+	char line[LINE_BYTES] = "", theirs[LINE_BYTES] = "";
 
 	for (uint32_t dev = 0; dev < conn->pairs.mine_cnt; dev++) {
 		const struct xfer_rail *rail = round_rail_of(conn, dev);
@@ -313,11 +341,7 @@ void xfer_round_report(struct spw_xfer_conn *conn)
 	}
 	if (!*line)
 		return;
-	for (uint32_t i = 0; i < conn->pairs.theirs_cnt; i++) {
-		end_text(&conn->pairs.theirs[i], ip, sizeof(ip));
-		round_line_add(theirs, i ? ", " : "");
-		round_line_add(theirs, ip);
-	}
+	theirs_text(conn, theirs);
 	spw_log_limited(&conn->x->limit, SPW_LOG_WARN,
 			"xfer: %s: %u of %u devices carry it; left out: %s (the peer has %s)",
 			conn->text, (uint32_t)__builtin_popcount(conn->up), conn->pairs.mine_cnt,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One of three machines, each with a cable to both others: listens with a handle, connects to the
- * machines of lower rank, and passes messages with both others at the same time, both ways; every
- * byte is compared.
+ * One machine of a ring of three or four, each with a cable to both neighbours: listens with a
+ * handle, connects to the machines of lower rank, and passes messages with both neighbours at the
+ * same time, both ways; every byte is compared. Of four the one opposite shares no cable with this
+ * one: connecting to it must fail.
  *
- *   xfer_triangle RANK FOLDER RAILS   the handle is left in FOLDER/RANK; prints "peer N rails M"
- * for each of the others, "wrong ...", and "done"
+ *   xfer_triangle RANK RANKS FOLDER RAILS [BIND]   the handle is left in FOLDER/RANK; prints "peer
+ * N rails M" for each neighbour, "peer N refused after MS ms: TEXT" for the one opposite, "wrong
+ * ...", and "done"
  */
 #include <errno.h>
 #include <sched.h>
@@ -17,9 +19,10 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "base/spw_monotonic.h"
 #include "xfer/spw_xfer.h"
 
-#define RANKS    3u
+#define RANKS    4u /* at most */
 #define MESSAGES 200u
 #define ROOM     (256u << 10)
 #define ALIVE_S  100u
@@ -27,7 +30,7 @@
 static struct spw_xfer *x;
 static struct spw_xfer_mem *mem;
 static uint8_t *buf; /* of each rank: one place to send from, one to receive into */
-static uint32_t self;
+static uint32_t self, ranks;
 
 /* The connection with one of the others. */
 static struct side {
@@ -173,6 +176,22 @@ static int connect_to(const char *folder, uint32_t rank)
 	return rc;
 }
 
+static bool is_opposite(uint32_t rank)
+{
+	return ranks == 4 && rank == (self + 2) % 4;
+}
+
+static int refused_by(const char *folder, uint32_t rank)
+{
+	const uint64_t begin = spw_monotonic_ms();
+
+	if (!connect_to(folder, rank))
+		return spw_err(EPROTO, "connected to %u, to which no cable leads", rank);
+	printf("peer %u refused after %llu ms: %s\n", rank,
+	       (unsigned long long)(spw_monotonic_ms() - begin), spw_err_text());
+	return 0;
+}
+
 /* A machine leaves its handle when it has connected to all lower ranks, and begins with that when
  * the one before it has: so a listener knows which is the next to come. */
 static int make_all(const char *folder)
@@ -185,9 +204,11 @@ static int make_all(const char *folder)
 	while (self && !handle_read(folder, self - 1, &theirs))
 		usleep(10000);
 	for (uint32_t rank = 0; rank < self && !rc; rank++)
-		rc = connect_to(folder, rank);
+		rc = is_opposite(rank) ? refused_by(folder, rank) : connect_to(folder, rank);
 	rc = rc ? rc : handle_write(folder, &handle);
-	for (uint32_t rank = self + 1; rank < RANKS && !rc; rank++) {
+	for (uint32_t rank = self + 1; rank < ranks && !rc; rank++) {
+		if (is_opposite(rank))
+			continue;
 		while (spw_xfer_accept(listener, &conn) == -EAGAIN)
 			sched_yield();
 		joined(rank, conn);
@@ -202,26 +223,29 @@ static void on_log(enum spw_log_level level SPW_UNUSED, const char *text, void *
 
 int main(int argc, char **argv)
 {
-	struct spw_xfer_conf conf = {.exchange_ms = 20000};
+	struct spw_xfer_conf conf = {0};
 	struct spw_xfer_mem_req req = {.kind = SPW_XFER_HOST, .bytes = 2 * RANKS * ROOM};
 	bool busy = true;
 
 	setlinebuf(stdout);
 	alarm(ALIVE_S);
 	spw_log_sink_set(on_log, NULL);
-	if (argc != 4)
+	if (argc < 5)
 		return 1;
 	self = (uint32_t)atoi(argv[1]);
-	conf.rails = argv[3];
+	ranks = (uint32_t)atoi(argv[2]);
+	conf.rails = argv[4];
+	conf.exchange_ms = ranks == 4 ? 8000 : 20000; /* how long a refusal takes at most */
+	conf.bind = argc > 5 ? argv[5] : NULL;
 	req.addr = buf = aligned_alloc(4096, req.bytes);
 	if (!buf || spw_xfer_open(&conf, &x) || spw_xfer_mem_reg(x, &req, &mem))
 		return die("open");
-	if (make_all(argv[2]))
+	if (make_all(argv[3]))
 		return die("connect");
 	while (busy) {
 		busy = false;
-		for (uint32_t rank = 0; rank < RANKS; rank++)
-			busy |= rank != self && turn(rank);
+		for (uint32_t rank = 0; rank < ranks; rank++)
+			busy |= rank != self && !is_opposite(rank) && turn(rank);
 		sched_yield();
 	}
 	printf("done\n");
