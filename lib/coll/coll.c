@@ -29,6 +29,7 @@
 
 #define TIMEOUT_MS     5000u
 #define TIMEOUT_MAX_MS 600000u
+#define BYTES_LEAST    4u /* an element of the largest type */
 #define JOIN_MS        20000u
 
 /* ---- fork ---- */
@@ -123,8 +124,8 @@ static int conf_take(struct spw_coll *c, const struct spw_coll_conf *conf)
 			       conf->rank_cnt, SPW_COLL_RANK_MAX);
 	if (!conf->exchange)
 		return spw_err(EINVAL, "no exchange: spw_coll_tcp_exchange, or one of your own");
-	if (c->conf.bytes_max > SPW_COLL_BYTES_MAX)
-		return spw_err(EINVAL, "bytes_max %u: 1 .. %u", conf->bytes_max,
+	if (!spw_in_range(c->conf.bytes_max, BYTES_LEAST, SPW_COLL_BYTES_MAX))
+		return spw_err(EINVAL, "bytes_max %u: %u .. %u", conf->bytes_max, BYTES_LEAST,
 			       SPW_COLL_BYTES_MAX);
 	if (c->conf.timeout_ms > TIMEOUT_MAX_MS || c->conf.join_ms > TIMEOUT_MAX_MS)
 		return spw_err(EINVAL, "timeout_ms %u, join_ms %u: 1 .. %u", conf->timeout_ms,

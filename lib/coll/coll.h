@@ -85,7 +85,8 @@ struct spw_coll {
 		uint64_t round;        /* last one that was begun */
 		struct coll_wait wait; /* for the others' contributions */
 		bool busy;
-		struct spw_coll_call call;
+		struct spw_coll_call call; /* or a piece of it */
+		uint64_t whole;            /* elements of the whole call */
 		struct spw_coll_head head;
 	} cpu SPW_ALIGNED(128);
 	char error_text[256];
@@ -120,8 +121,13 @@ void coll_end(struct spw_coll *c, uint64_t end_word);
 struct coll_note coll_note_of(const struct spw_coll *c, uint64_t end_word);
 /* The word of the end, 0: the group goes on. */
 uint64_t coll_ended(const struct spw_coll *c);
-/* What a call asks for is possible. */
+/* What a call asks for is possible, in pieces if it is long. */
 int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call);
+/* Piece idx of a call, as much of it as one round takes. Of a gather, out is rank 0's place; that
+ * of the next rank lies call->count elements behind it. false: there are no more; a barrier has
+ * one. */
+bool coll_piece_at(const struct spw_coll *c, const struct spw_coll_call *call, uint64_t idx,
+		   struct spw_coll_call *piece_out);
 struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_coll_call *call,
 				  uint64_t round);
 
@@ -138,7 +144,8 @@ struct coll_cuda_ops {
 	int (*open)(struct spw_coll *c);
 	int (*start)(struct spw_coll *c, uint32_t rail_cnt);
 	/* The call has been checked. */
-	int (*launch)(struct spw_coll *c, const struct spw_coll_call *call, void *stream);
+	int (*launch)(struct spw_coll *c, const struct spw_coll_call *call, uint64_t whole,
+		      void *stream);
 	void (*device)(const struct spw_coll *c, struct spw_coll_dev *dev_out);
 	/* Waits for the device's kernels. */
 	void (*stop)(struct spw_coll *c);

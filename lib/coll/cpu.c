@@ -24,6 +24,7 @@
 #include "coll/spw_coll_reduce.h"
 
 #define IDLE_SPINS 256u
+#define COUNT_MAX  (1ull << 48) /* bytes of all ranks fit into 64 bits */
 
 /* ---- begin ---- */
 
@@ -68,11 +69,25 @@ int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call)
 	    (uint32_t)call->op > SPW_COLL_MAX)
 		return spw_err(EINVAL, "kind %d, type %d, op %d: no such call", (int)call->kind,
 			       (int)call->type, (int)call->op);
-	if (call->count > c->conf.bytes_max / size)
-		return spw_err(EMSGSIZE,
-			       "%llu elements of %u bytes: this group was opened for %u bytes",
-			       (unsigned long long)call->count, size, c->conf.bytes_max);
+	if (call->count > COUNT_MAX)
+		return spw_err(EMSGSIZE, "%llu elements: no memory has room for them",
+			       (unsigned long long)call->count);
 	return check_memory(c, call, size);
+}
+
+bool coll_piece_at(const struct spw_coll *c, const struct spw_coll_call *call, uint64_t idx,
+		   struct spw_coll_call *piece_out)
+{
+	const uint32_t size = spw_coll_type_bytes(call->type);
+	const uint64_t most = c->conf.bytes_max / size, first = idx * most;
+
+	if (idx && first >= call->count)
+		return false;
+	*piece_out = *call;
+	piece_out->count = SPW_MIN(call->count - first, most);
+	piece_out->in = (const uint8_t *)call->in + first * size;
+	piece_out->out = (uint8_t *)call->out + first * size;
+	return true;
 }
 
 /* op is 0 for a gather, so that two ranks that differ in a field without meaning still agree. */
@@ -91,25 +106,27 @@ struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_col
 				      .op = reduce ? (uint8_t)call->op : 0};
 }
 
+static int cpu_check(struct spw_coll *coll, const struct spw_coll_call *call)
+{
+	if (coll->conf.exec != SPW_COLL_CPU)
+		return spw_err(EINVAL, "this group has kernels: spw_coll_launch");
+	if (coll->cpu.busy)
+		return spw_err(EBUSY, "a call is under way: test it until it is done");
+	return coll_check_call(coll, call);
+}
+
 /* `in` is copied to staging, from where the NIC reads. It is read once more when the round is
  * complete, as this rank's own contribution. */
-int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call)
+static void cpu_begin(struct spw_coll *coll, const struct spw_coll_call *call, uint64_t whole)
 {
 	const uint64_t round = coll->cpu.round + 1;
+	const uint32_t bytes = (uint32_t)call->count * spw_coll_type_bytes(call->type);
 	uint8_t *stage = coll->stage[spw_coll_slot(round)];
-	int rc = coll->conf.exec == SPW_COLL_CPU
-			 ? 0
-			 : spw_err(EINVAL, "this group has kernels: spw_coll_launch");
-	uint32_t bytes;
 
-	if (!rc && coll->cpu.busy)
-		rc = spw_err(EBUSY, "a call is under way: test it until it is done");
-	rc = rc ? rc : coll_check_call(coll, call);
-	if (rc)
-		return rc;
-	bytes = (uint32_t)call->count * spw_coll_type_bytes(call->type);
 	coll->cpu.call = *call;
+	coll->cpu.whole = whole;
 	coll->cpu.head = coll_head_of(coll, call, round);
+	coll->cpu.head.count = whole;
 	coll->cpu.round = round;
 	coll->cpu.busy = true;
 	coll->cpu.wait = coll_wait_of(spw_monotonic_ns(), coll->timeout_ns);
@@ -121,7 +138,20 @@ int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call)
 			    spw_coll_post_word(round & ((1ull << SPW_COLL_ROUND_BITS) - 1),
 					       SPW_COLL_HEAD_BYTES + bytes));
 	spw_coll_progress(coll);
-	return 0;
+}
+
+int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call)
+{
+	int rc = cpu_check(coll, call);
+
+	if (!rc && call->count > coll->conf.bytes_max / spw_coll_type_bytes(call->type))
+		rc = spw_err(EMSGSIZE,
+			     "%llu elements, and this group was opened for %u bytes: "
+			     "spw_coll_run takes more",
+			     (unsigned long long)call->count, coll->conf.bytes_max);
+	if (!rc)
+		cpu_begin(coll, call, call->count);
+	return rc;
 }
 
 /* ---- wait ---- */
@@ -212,8 +242,8 @@ static void cpu_reduce(const struct spw_coll *c, const struct spw_coll_parts *pa
 static void cpu_finish(struct spw_coll *c)
 {
 	const struct spw_coll_call *call = &c->cpu.call;
-	const uint64_t bytes = call->count * spw_coll_type_bytes(call->type);
-	const uint32_t slot = spw_coll_slot(c->cpu.round);
+	const uint32_t size = spw_coll_type_bytes(call->type), slot = spw_coll_slot(c->cpu.round);
+	const uint64_t bytes = call->count * size;
 	struct spw_coll_parts parts = {.cnt = c->rank_cnt, .own = c->rank, .count = call->count};
 
 	if (!bytes)
@@ -227,7 +257,7 @@ static void cpu_finish(struct spw_coll *c)
 		return;
 	}
 	for (uint32_t i = 0; i < c->rank_cnt; i++)
-		memmove((uint8_t *)call->out + i * bytes, parts.at[i], bytes);
+		memmove((uint8_t *)call->out + i * c->cpu.whole * size, parts.at[i], bytes);
 }
 
 /* After the wait is over there is one more look at the flags (wait.h). */
@@ -258,17 +288,30 @@ int spw_coll_test(struct spw_coll *coll, bool *done_out)
 }
 
 /* Yields its core after IDLE_SPINS: ranks of one machine may share cores. */
-int spw_coll_run(struct spw_coll *coll, const struct spw_coll_call *call)
+static int cpu_finish_round(struct spw_coll *coll)
 {
-	int rc = spw_coll_start(coll, call);
 	uint32_t idle = 0;
 	bool done = false;
+	int rc = 0;
 
 	while (!rc && !done) {
 		rc = spw_coll_test(coll, &done);
 		spw_cpu_relax();
 		if (++idle > IDLE_SPINS)
 			sched_yield();
+	}
+	return rc;
+}
+
+int spw_coll_run(struct spw_coll *coll, const struct spw_coll_call *call)
+{
+	int rc = cpu_check(coll, call);
+	struct spw_coll_call piece;
+	uint64_t idx = 0;
+
+	while (!rc && coll_piece_at(coll, call, idx++, &piece)) {
+		cpu_begin(coll, &piece, call->count);
+		rc = cpu_finish_round(coll);
 	}
 	return rc;
 }

@@ -44,8 +44,12 @@ int spw_coll_launch(struct spw_coll *coll, const struct spw_coll_call *call, voi
 {
 	int rc = coll->gpu ? coll_check_call(coll, call)
 			   : spw_err(EINVAL, "this group is one of the cpu executor: spw_coll_run");
+	struct spw_coll_call piece;
+	uint64_t idx = 0;
 
-	return rc ? rc : coll->gpu->launch(coll, call, stream);
+	while (!rc && coll_piece_at(coll, call, idx++, &piece))
+		rc = coll->gpu->launch(coll, &piece, call->count, stream);
+	return rc;
 }
 
 /* For kernels of the caller's own that use a group (spwd_coll.cuh). */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One-shot collectives: all-reduce and all-gather of up to 2 MB between 2 .. 8 ranks, made for the
- * small messages of decoding, where a ring of hops and a proxy for each of them cost more than the
- * bytes. Every rank writes its contribution into a window of every other (lib/xfer), a flag
- * follows, and each rank reduces all contributions by itself, in the order of the ranks: all get
- * the same bits. No byte is copied by a CPU other than a `cpu` executor's own.
+ * One-shot collectives: all-reduce and all-gather between 2 .. 8 ranks, made for the small messages
+ * of decoding (up to 2 MB in one round, more in several), where a ring of hops and a proxy for each
+ * of them cost more than the bytes. Every rank writes its contribution into a window of every other
+ * (lib/xfer), a flag follows, and each rank reduces all contributions by itself, in the order of
+ * the ranks: all get the same bits. No byte is copied by a CPU other than a `cpu` executor's own.
  *
  *   executor: a kernel, or a CPU thread           proxy: a CPU thread        peers
  *   stages its contribution ─ post ────────────►  rings doorbells ─────────► windows, flags
@@ -76,7 +76,7 @@ struct spw_coll_conf {
 	void *exchange_arg;
 	enum spw_coll_exec exec;
 	enum spw_coll_progress progress;
-	uint32_t bytes_max;        /* of a contribution, 1 .. SPW_COLL_BYTES_MAX; 0: the latter */
+	uint32_t bytes_max;        /* of a round's contribution, 4 .. SPW_COLL_BYTES_MAX, 0: that */
 	uint32_t timeout_ms;       /* of a round, 1 .. 600000; 0: 5000 */
 	uint32_t join_ms;          /* of spw_coll_open after the exchange; 0: 20000 */
 	struct spw_xfer_conf xfer; /* rails, addresses, secret */
@@ -126,6 +126,8 @@ int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call);
 int spw_coll_test(struct spw_coll *coll, bool *done_out);
 
 /* Purpose: starts a call and waits for its end, timeout_ms at most.
+ * Shape: more than bytes_max are reduced or gathered in pieces, a round each, in order. If one
+ *   fails, those before it are in out.
  * Thread: owner.
  * Errors: those of spw_coll_start and spw_coll_error. */
 int spw_coll_run(struct spw_coll *coll, const struct spw_coll_call *call);
@@ -135,8 +137,8 @@ int spw_coll_run(struct spw_coll *coll, const struct spw_coll_call *call);
  * Thread: owner. */
 uint32_t spw_coll_progress(struct spw_coll *coll);
 
-/* Purpose: launches a call into a CUDA stream: one kernel, which leaves when the result is there,
- *   or when its time is over. May be captured into a graph.
+/* Purpose: launches a call into a CUDA stream: a kernel for each piece (spw_coll_run), which leaves
+ *   when the result is there, or when its time is over. May be captured into a graph.
  * Shape: in and out are addresses of the device. All calls of a group go into one stream, or are
  *   ordered by events.
  * Owner: in and out are the kernel's until it has ended.

@@ -62,7 +62,7 @@ enum spw_coll_op { SPW_COLL_SUM, SPW_COLL_MAX };
 struct spw_coll_head {
 	uint64_t session; /* of the group: made of a random number of each rank */
 	uint64_t round;
-	uint64_t count;   /* elements */
+	uint64_t count;   /* elements of the whole call, of which a round takes bytes_max */
 	uint8_t version;  /* SPW_COLL_VERSION */
 	uint8_t rank;     /* whose contribution it is */
 	uint8_t kind;     /* enum spw_coll_kind */

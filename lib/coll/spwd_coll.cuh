@@ -78,7 +78,8 @@ SPWD void spwd_coll_end(struct spwd_coll *c, const struct spw_coll_dev &d)
 /* ---- stage ---- */
 
 SPWD void spwd_coll_stage(const struct spwd_coll *c, const struct spw_coll_dev &d,
-			  const struct spw_coll_head &head, const void *in, uint32_t elem_bytes)
+			  const struct spw_coll_head &head, const void *in, uint64_t count,
+			  uint32_t elem_bytes)
 {
 	const uint32_t slot = spw_coll_slot(head.round), per_cell = SPW_COLL_CELL / elem_bytes;
 	const uint64_t step = (uint64_t)c->cta_cnt * blockDim.x;
@@ -87,9 +88,9 @@ SPWD void spwd_coll_stage(const struct spwd_coll *c, const struct spw_coll_dev &
 
 	own.at[0] = (const uint8_t *)in;
 	own.own = 0;
-	own.count = head.count;
-	for (uint64_t cell = (uint64_t)c->cta * blockDim.x + threadIdx.x;
-	     cell * per_cell < head.count; cell += step) {
+	own.count = count;
+	for (uint64_t cell = (uint64_t)c->cta * blockDim.x + threadIdx.x; cell * per_cell < count;
+	     cell += step) {
 		spw_coll_cell_load(&own, 0, cell, spw_coll_cell_elems(&own, cell, per_cell),
 				   elem_bytes, w);
 		spwd_store_16(d.stage[slot] + SPW_COLL_HEAD_BYTES + cell * SPW_COLL_CELL, w);
@@ -104,7 +105,7 @@ SPWD void spwd_coll_stage(const struct spwd_coll *c, const struct spw_coll_dev &
 /* The last CTA to come posts the round. Each fences for its own stores, which go to host memory,
  * before it adds itself. */
 SPWD void spwd_coll_post(const struct spwd_coll *c, const struct spw_coll_dev &d,
-			 const struct spw_coll_head &head, uint32_t elem_bytes)
+			 const struct spw_coll_head &head, uint64_t bytes)
 {
 	const uint32_t slot = spw_coll_slot(head.round);
 	const uint64_t round = head.round & ((1ull << SPW_COLL_ROUND_BITS) - 1);
@@ -119,9 +120,8 @@ SPWD void spwd_coll_post(const struct spwd_coll *c, const struct spw_coll_dev &d
 		spwd_gpu_store_rlx(&d.state->arrived[slot], 0);
 	}
 	/* [CO1 release, pairs with take_post: staged by all CTAs, and the round before was read] */
-	spwd_sys_store_rel(
-		&d.words->post[slot],
-		spw_coll_post_word(round, SPW_COLL_HEAD_BYTES + (uint32_t)head.count * elem_bytes));
+	spwd_sys_store_rel(&d.words->post[slot],
+			   spw_coll_post_word(round, SPW_COLL_HEAD_BYTES + (uint32_t)bytes));
 }
 
 /* ---- wait ---- */
@@ -294,7 +294,8 @@ SPWD bool spwd_coll_judged(struct spwd_coll *c, const struct spw_coll_dev &d,
 
 /* Stages, posts, waits, and begins to read the heads. Returns: false: the group has ended. */
 SPWD bool spwd_coll_round(struct spwd_coll *c, const struct spw_coll_dev &d,
-			  struct spw_coll_head *head, const void *in, uint32_t *heads_out)
+			  struct spw_coll_head *head, const void *in, uint64_t count,
+			  uint32_t *heads_out)
 {
 	const uint32_t elem_bytes = spw_coll_type_bytes(head->type);
 
@@ -305,8 +306,8 @@ SPWD bool spwd_coll_round(struct spwd_coll *c, const struct spw_coll_dev &d,
 	head->round = c->round + 1;
 	head->version = SPW_COLL_VERSION;
 	head->rank = (uint8_t)d.rank;
-	spwd_coll_stage(c, d, *head, in, elem_bytes);
-	spwd_coll_post(c, d, *head, elem_bytes);
+	spwd_coll_stage(c, d, *head, in, count, elem_bytes);
+	spwd_coll_post(c, d, *head, count * elem_bytes);
 	if (!spwd_coll_arrived(c, d, head->round))
 		return false;
 	if (c->cta == 0 && threadIdx.x < 32)
@@ -332,12 +333,12 @@ SPWD struct spw_coll_parts spwd_coll_parts(const struct spw_coll_dev &d, const v
 
 /* Purpose: spw_coll_call of kind all-reduce.
  * Shape: count * element <= d.bytes_max, or the call fails; in and out are aligned to elements, and
- *   equal or apart.
+ *   equal or apart. whole: elements of the call of which this is a piece; 0: it is all of it.
  * Returns: false: the group has ended, and out is as it was.
  * Thread: all of every CTA that takes part. */
 template <enum spw_coll_type TYPE, enum spw_coll_op OP>
 SPWD bool spwd_coll_all_reduce(struct spwd_coll *c, const struct spw_coll_dev &d, void *out,
-			       const void *in, uint64_t count)
+			       const void *in, uint64_t count, uint64_t whole = 0)
 {
 	struct spw_coll_head head = {};
 	float acc[SPW_COLL_CELL / 2] = {0};
@@ -346,9 +347,9 @@ SPWD bool spwd_coll_all_reduce(struct spwd_coll *c, const struct spw_coll_dev &d
 	head.kind = SPW_COLL_ALL_REDUCE;
 	head.type = TYPE;
 	head.op = OP;
-	head.count = count;
+	head.count = whole ? whole : count;
 	if (count > d.bytes_max / spw_coll_type_bytes(TYPE) ||
-	    !spwd_coll_round(c, d, &head, in, heads))
+	    !spwd_coll_round(c, d, &head, in, count, heads))
 		return false;
 
 	const struct spw_coll_parts parts = spwd_coll_parts(d, in, count, head.round);
@@ -363,12 +364,13 @@ SPWD bool spwd_coll_all_reduce(struct spwd_coll *c, const struct spw_coll_dev &d
 	return true;
 }
 
-/* Purpose: spw_coll_call of kind all-gather; out has room for rank_cnt * count elements.
+/* Purpose: spw_coll_call of kind all-gather; out has room for rank_cnt * count elements. The ranks'
+ *   places in it are `whole` elements apart.
  * Shape, Returns: as spwd_coll_all_reduce; in may be this rank's place in out.
  * Thread: all of every CTA that takes part. */
 template <enum spw_coll_type TYPE>
 SPWD bool spwd_coll_all_gather(struct spwd_coll *c, const struct spw_coll_dev &d, void *out,
-			       const void *in, uint64_t count)
+			       const void *in, uint64_t count, uint64_t whole = 0)
 {
 	const uint32_t size = TYPE == SPW_COLL_F32 ? 4 : 2, per_cell = SPW_COLL_CELL / size;
 	struct spw_coll_head head = {};
@@ -376,8 +378,8 @@ SPWD bool spwd_coll_all_gather(struct spwd_coll *c, const struct spw_coll_dev &d
 
 	head.kind = SPW_COLL_ALL_GATHER;
 	head.type = TYPE;
-	head.count = count;
-	if (count > d.bytes_max / size || !spwd_coll_round(c, d, &head, in, heads) ||
+	head.count = whole ? whole : count;
+	if (count > d.bytes_max / size || !spwd_coll_round(c, d, &head, in, count, heads) ||
 	    !spwd_coll_judged(c, d, head, heads))
 		return false;
 
@@ -393,7 +395,7 @@ SPWD bool spwd_coll_all_gather(struct spwd_coll *c, const struct spw_coll_dev &d
 
 			spw_coll_cell_load(&parts, rank, cell, elems, size, w);
 			spw_coll_cell_write((uint8_t *)out +
-						    (rank * count + cell * per_cell) * size,
+						    (rank * head.count + cell * per_cell) * size,
 					    elems, size, w);
 		}
 	return true;

@@ -139,14 +139,15 @@ static void coll_cuda_close(struct spw_coll *c)
 /* ---- calls ---- */
 
 /* The CTAs of a kernel wait for each other, so all must be on the GPU at once: at most CTA_MAX. */
-static int coll_cuda_launch(struct spw_coll *c, const struct spw_coll_call *call, void *stream)
+static int coll_cuda_launch(struct spw_coll *c, const struct spw_coll_call *call, uint64_t whole,
+			    void *stream)
 {
 	const uint64_t bytes = call->count * spw_coll_type_bytes(call->type);
 	uint32_t cta_cnt = (uint32_t)((bytes + CTA_BYTES - 1) / CTA_BYTES);
 	int rc;
 
 	cta_cnt = SPW_MAX(SPW_MIN(cta_cnt, CTA_MAX), 1u);
-	rc = coll_kernel_launch(&c->cuda->dev, call, cta_cnt, c->cuda->early, stream);
+	rc = coll_kernel_launch(&c->cuda->dev, call, whole, cta_cnt, c->cuda->early, stream);
 	return rc ? coll_cuda_err(rc, "launching a collective") : 0;
 }
 

@@ -20,32 +20,33 @@
 template <enum spw_coll_type TYPE, enum spw_coll_op OP>
 static __global__ void __launch_bounds__(COLL_CTA_THREADS, 1)
 	coll_all_reduce(const __grid_constant__ struct spw_coll_dev dev, void *out, const void *in,
-			uint64_t count)
+			uint64_t count, uint64_t whole)
 {
 	__shared__ struct spwd_coll coll;
 
 	spwd_grid_wait();
 	spwd_grid_let_next();
 	spwd_coll_begin(&coll, dev, blockIdx.x, gridDim.x);
-	spwd_coll_all_reduce<TYPE, OP>(&coll, dev, out, in, count);
+	spwd_coll_all_reduce<TYPE, OP>(&coll, dev, out, in, count, whole);
 	spwd_coll_end(&coll, dev);
 }
 
 template <enum spw_coll_type TYPE>
 static __global__ void __launch_bounds__(COLL_CTA_THREADS, 1)
 	coll_all_gather(const __grid_constant__ struct spw_coll_dev dev, void *out, const void *in,
-			uint64_t count)
+			uint64_t count, uint64_t whole)
 {
 	__shared__ struct spwd_coll coll;
 
 	spwd_grid_wait();
 	spwd_grid_let_next();
 	spwd_coll_begin(&coll, dev, blockIdx.x, gridDim.x);
-	spwd_coll_all_gather<TYPE>(&coll, dev, out, in, count);
+	spwd_coll_all_gather<TYPE>(&coll, dev, out, in, count, whole);
 	spwd_coll_end(&coll, dev);
 }
 
-typedef void kernel_fn(const struct spw_coll_dev dev, void *out, const void *in, uint64_t count);
+typedef void kernel_fn(const struct spw_coll_dev dev, void *out, const void *in, uint64_t count,
+		       uint64_t whole);
 
 /* By type; sum, max, gather. */
 static kernel_fn *const kernel[3][3] = {
@@ -76,7 +77,7 @@ int coll_kernels_load(bool *early_out)
 }
 
 int coll_kernel_launch(const struct spw_coll_dev *dev, const struct spw_coll_call *call,
-		       uint32_t cta_cnt, bool early, void *stream)
+		       uint64_t whole, uint32_t cta_cnt, bool early, void *stream)
 {
 	const uint32_t what = call->kind == SPW_COLL_ALL_GATHER ? 2 : (uint32_t)call->op;
 
@@ -91,5 +92,5 @@ int coll_kernel_launch(const struct spw_coll_dev *dev, const struct spw_coll_cal
 	conf.attrs = &attr;
 	conf.numAttrs = early;
 	return (int)cudaLaunchKernelEx(&conf, kernel[call->type][what], *dev, call->out,
-				       (const void *)call->in, call->count);
+				       (const void *)call->in, call->count, whole);
 }

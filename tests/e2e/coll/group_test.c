@@ -63,6 +63,37 @@ static void largest(struct member *m)
 		    4);
 }
 
+/* Longer than a round takes: exactly two of them, a bit more, many; rounds end inside a cell. */
+static void in_pieces(struct member *m)
+{
+	static const uint64_t counts[] = {1024, 2048, 2049, 2050, 4098, 50000};
+	uint64_t round = 0;
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(counts); i++)
+		for (uint32_t type = 0; type < 3; type++)
+			for (uint32_t kind = 0; kind < 2 && !m->wrong[0]; kind++)
+				member_call(
+					m,
+					&(struct spw_coll_call){.kind = (enum spw_coll_kind)kind,
+								.type = (enum spw_coll_type)type,
+								.count = counts[i]},
+					++round);
+}
+
+static void long_calls_in_pieces(void **state SPW_UNUSED)
+{
+	static const uint32_t bytes_max[] = {4096, 4098, 4108};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(bytes_max); i++) {
+		struct group g = {.rank_cnt = last_cnt,
+				  .part = in_pieces,
+				  .bytes_max = bytes_max[i],
+				  .timeout_ms = 20000};
+
+		group_run(&g);
+	}
+}
+
 static void every_bit_with_a_proxy_thread(void **state SPW_UNUSED)
 {
 	for_each_size(all_types_and_sizes, SPW_COLL_THREAD);
@@ -132,6 +163,27 @@ static void calls_differ(struct member *m)
 static void calls_that_differ_are_named(void **state SPW_UNUSED)
 {
 	for_each_size(calls_differ, SPW_COLL_THREAD);
+}
+
+/* The last rank's call is shorter by a piece: its round is like the others', and its call is not.
+ */
+static void pieces_differ(struct member *m)
+{
+	const bool odd = m->conf.rank == m->conf.rank_cnt - 1;
+	int rc = run(m, SPW_COLL_F32, odd ? 16 : 32);
+
+	MEMBER_EXPECT(m, rc == -EBADMSG || rc == -ECONNABORTED);
+	if (rc == -EBADMSG)
+		MEMBER_EXPECT(m,
+			      strstr(spw_err_text(), "16 f32") && strstr(spw_err_text(), "32 f32"));
+}
+
+static void calls_of_other_lengths_are_named(void **state SPW_UNUSED)
+{
+	struct group g = {
+		.rank_cnt = last_cnt, .part = pieces_differ, .bytes_max = 64, .timeout_ms = 20000};
+
+	group_run(&g);
 }
 
 /* The last rank does not call a second time; the others learn it in time, and who it was. */
@@ -254,6 +306,13 @@ static void bad_calls(struct member *m)
 	} while (0)
 	REFUSED(count, SPW_COLL_BYTES_MAX / 4 + 1, EMSGSIZE);
 	REFUSED(count, UINT64_MAX, EMSGSIZE);
+	c = good;
+	c.count = UINT64_MAX;
+	MEMBER_EXPECT(m, spw_coll_run(m->coll, &c) == -EMSGSIZE);
+	c.count =
+		SPW_COLL_BYTES_MAX; /* four pieces: the first would overwrite the second's input */
+	c.out = (void *)((uintptr_t)data + SPW_COLL_BYTES_MAX);
+	MEMBER_EXPECT(m, spw_coll_run(m->coll, &c) == -EINVAL);
 	REFUSED(in, NULL, EINVAL);
 	REFUSED(out, (uint8_t *)data + 1, EINVAL);
 	REFUSED(out, data + 2, EINVAL);
@@ -279,8 +338,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(every_bit_with_a_proxy_thread),
 		cmocka_unit_test(every_bit_without_a_thread),
 		cmocka_unit_test(two_megabytes),
+		cmocka_unit_test(long_calls_in_pieces),
 		cmocka_unit_test(some_ranks_come_late),
 		cmocka_unit_test(calls_that_differ_are_named),
+		cmocka_unit_test(calls_of_other_lengths_are_named),
 		cmocka_unit_test(a_silent_rank_is_named),
 		cmocka_unit_test(who_stood_still_names_nobody),
 		cmocka_unit_test(a_rank_that_left_is_named),
