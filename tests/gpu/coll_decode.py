@@ -18,6 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import spinwire_coll  # noqa: E402  (found by the line above)
+import spinwire_limits  # noqa: E402
 
 WINDOW, STEPS, TIMEOUT_MS = 8, 64, 3000
 CONFIG = {'hidden_size': 1024, 'intermediate_size': 2816, 'num_hidden_layers': 4, 'num_attention_heads': 16,
@@ -172,7 +173,15 @@ def main():
     torch.cuda.set_device(0)
     torch.backends.cuda.matmul.allow_tf32 = False
     dist.init_process_group('cpu:gloo,cuda:nccl', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=ranks)
-    group = spinwire_coll.from_torch(rails='mlx5_0', bind='127.0.0.1:0', timeout_ms=TIMEOUT_MS)
+    group, why = spinwire_limits.open_together(lambda exchange: spinwire_coll.Group(
+        rank, ranks, exchange=exchange, device='cuda', rails='mlx5_0', bind='127.0.0.1:0', timeout_ms=TIMEOUT_MS),
+                                               spinwire_coll.torch_exchange())
+    assert group, why
+    limit, line = spinwire_limits.faster_up_to(group, spinwire_coll.torch_exchange(), by_nccl,
+                                               lambda size: torch.zeros(size // 2, dtype=torch.bfloat16, device='cuda'),
+                                               torch.cuda.synchronize)
+    assert everywhere(limit) == [limit] * ranks
+    print(f'rank {rank}: {line}', flush=True)
     with torch.inference_mode():
         decode, want = check_tokens(group, rank, ranks)
         graph = check_replays(decode, want, group, rank, replays)

@@ -285,12 +285,18 @@ class Group:
         self.close()
 
 
-def from_torch(device='cuda', **more):
-    """A group of all ranks of torch.distributed, which only brings the addresses together."""
+def torch_exchange(of=None):
+    """An exchange by torch.distributed between the ranks of a process group; None: all."""
     import torch.distributed as dist  # pylint: disable=import-outside-toplevel
 
     def exchange(mine):
-        everyone = [None] * dist.get_world_size()
-        dist.all_gather_object(everyone, mine)
+        everyone = [None] * dist.get_world_size(of)
+        dist.all_gather_object(everyone, mine, of)
         return everyone
-    return Group(dist.get_rank(), dist.get_world_size(), exchange=exchange, device=device, **more)
+    return exchange
+
+
+def from_torch(device='cuda', **more):
+    """A group of all ranks of torch.distributed, which only brings the addresses together."""
+    import torch.distributed as dist  # pylint: disable=import-outside-toplevel
+    return Group(dist.get_rank(), dist.get_world_size(), exchange=torch_exchange(), device=device, **more)
