@@ -64,7 +64,8 @@ def use(root, base, packages):
                     "null:rate=1000", "--executor", "inline", "--handler",
                     "/tmp/ttl.so", "--seconds", "1s", "--full"], 60), r"^ +residual +0")
     peers.run([*inside, "env", "PYTHONPATH=/usr/share/spinwire", "python3", "-B", "-c",
-               "import spinwire_coll, spinwire_limits; spinwire_coll._load()"], 60)
+               "import spinwire_coll, importlib.metadata as m; spinwire_coll._load(); "
+               "[point] = m.entry_points(group='vllm.general_plugins'); point.load()"], 60)
     peers.run([*inside, "python3", "-B", "-c", "import spinwire.stream; spinwire.stream._library()"], 60)
     for path in ("/usr/share/spinwire/kubernetes/rc.yaml", "/usr/share/doc/spinwire/README.md",
                  "/usr/share/doc/spinwire/docs/050-measuring-tails.md",  # as the README links to it

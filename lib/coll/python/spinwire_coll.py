@@ -237,6 +237,14 @@ class Group:
         """out has room for every rank's data, in the order of ranks."""
         self._call(ALL_GATHER, out, data, 'sum', dtype, stream)
 
+    def bytes_taken(self, x):
+        """Bytes of a tensor or an array that a call takes as it lies; 0: another type, device or layout."""
+        try:
+            a = _Buffer(x, None, False)
+        except (ValueError, TypeError):
+            return 0
+        return a.count * TYPES[a.type][1] if a.cuda == (self.device == 'cuda') else 0
+
     def all_reduced(self, x, op='sum', dtype=None):
         """The same into a new tensor (torch: in the current stream, where it may be captured) or array of NumPy. x need
         not be contiguous."""
