@@ -4,6 +4,7 @@
 forward layers split over the ranks (tensor parallelism), two all_reduces a layer. A step takes the last WINDOW tokens
 and appends the likeliest next one.
 
+  limit    up to which size the one-shot all_reduce is faster than NCCL, the same on every rank
   tokens   STEPS steps: the same tokens on every rank, by one-shot all_reduce, by NCCL and by one GPU alone
   replays  the step in a CUDA graph, REPLAYS times: no kernel of NCCL in it, the first tokens those of before, and a
   hash of all of them the same on every rank
