@@ -10,7 +10,10 @@ It takes the place that CudaCommunicator has for a custom all-reduce (ca_comm), 
 
 Ranks vote (spinwire_limits.py): all use it or none. Environment, alike on all ranks: SPINWIRE_RAILS, SPINWIRE_BIND,
 SPINWIRE_SECRET as rails=, bind= and secret= of spinwire_coll.Group; SPINWIRE_TIMEOUT_MS, 120000 by default, since a
-rank may compile or load meanwhile; SPINWIRE_LIMIT_BYTES instead of a measured limit."""
+rank may compile or load meanwhile; SPINWIRE_LIMIT_BYTES instead of a measured limit.
+
+A rank that is lost is logged, and the next call raises. The steps of a CUDA graph call nothing, and would go on with
+wrong sums: a process whose group is still there GRACE_S later is aborted, as PyTorch's watchdog does for NCCL."""
 import contextlib
 import functools
 import importlib
@@ -26,7 +29,7 @@ MODULE = 'vllm.distributed.device_communicators.cuda_communicator'
 PARAMETERS = {'cpu_group', 'device', 'unique_name'}
 CALLED = {'ca_comm', 'disabled', 'should_custom_ar', 'custom_all_reduce'}  # by CudaCommunicator.all_reduce
 FIELDS = ('cpu_group', 'device', 'rank_in_group', 'world_size', 'ca_comm')
-WATCH_S = 0.2
+WATCH_S, GRACE_S = 0.2, 1
 log = logging.getLogger('vllm.spinwire')
 
 
@@ -52,6 +55,11 @@ def boot_id():
         return f.read()
 
 
+def abort():
+    """Also if the main thread is in a call that never returns."""
+    os.abort()
+
+
 def _watch(group, stop, ended):
     while not ended and not stop.wait(WATCH_S):
         try:
@@ -59,6 +67,9 @@ def _watch(group, stop, ended):
         except spinwire_coll.Error as why:
             ended.append(why)
             log.critical('spinwire: %s; the next all_reduce raises: restart all ranks', why)
+            if not stop.wait(GRACE_S):
+                log.critical('spinwire: the group is lost and still in use: this process is aborted')
+                abort()
 
 
 class OneShot:
@@ -124,6 +135,7 @@ def _attach(comm):
     if not 2 <= comm.world_size <= 8:
         return
     platform = Platform(comm)
+    log.info('spinwire: ranks of %d vote; a host without the plugin would keep them waiting here', comm.world_size)
     if len(set(platform.exchange(boot_id()))) == 1:
         return  # within a host vLLM's own ways are faster
     group, line = spinwire_limits.open_together(functools.partial(_open, comm, platform), platform.exchange)

@@ -8,6 +8,7 @@ import importlib.metadata
 import logging
 import os
 import sys
+import threading
 import time
 
 import numpy
@@ -112,7 +113,7 @@ def communicator(ranks, name='tp:0'):
 def check_left_alone(ranks):
     """Groups within a host, other groups, and a rank that cannot."""
     kept = module().CustomAllreduce
-    must(isinstance(communicator(ranks).ca_comm, kept), 'within a host')
+    must(isinstance(communicator(ranks).ca_comm, kept) and said('ranks of'), 'within a host')
     spinwire_vllm.boot_id = lambda: str(ranks.rank).encode()
     must(communicator(ranks, 'pp:0').ca_comm is None and not Log.lines, 'pipeline')
     if ranks.rank == 1:
@@ -175,7 +176,9 @@ def must_raise(comm, x, lost):
 
 def check_lost(ranks):
     """The last rank is lost. Rank 1 notices by a call, rank 0 by its thread, as steps of a CUDA graph call nothing
-    here; from then on every call raises."""
+    here; from then on every call raises, and who goes on is aborted."""
+    aborted = threading.Event()
+    spinwire_vllm.abort = aborted.set
     os.environ['SPINWIRE_LIMIT_BYTES'] = '4096'
     comm = communicator(ranks)
     comm.all_reduce(data(ranks, 8))
@@ -192,6 +195,7 @@ def check_lost(ranks):
     must(said('restart all ranks'), 'the thread did not notice')
     must_raise(comm, data(ranks, 8), last)
     must_raise(comm, data(ranks, 100000), last)  # what others would sum, too
+    must(aborted.wait(SECONDS) and said('is aborted'), 'it goes on')
 
 
 def main():
