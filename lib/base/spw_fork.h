@@ -19,4 +19,10 @@ extern uint32_t spw_fork_cnt;
 /* Purpose: begins to count; again: nothing. Thread: any. */
 void spw_fork_watch(void);
 
+/* Purpose: refuses an object in a child of the process that opened it.
+ * Shape: forks: of the object; what it is, for the text: "group".
+ * Thread: any.
+ * Errors: -ECHILD with what to do instead. */
+int spw_fork_check(uint32_t forks, const char *what);
+
 #endif

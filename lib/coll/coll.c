@@ -36,12 +36,7 @@
 
 int coll_check_process(const struct spw_coll *c)
 {
-	return c->forks == spw_fork_cnt
-		       ? 0
-		       : spw_err(ECHILD,
-				 "this process was forked after its group was opened, and cannot "
-				 "use it: open one here, or start it by fork and exec (Python: "
-				 "multiprocessing's start method spawn)");
+	return spw_fork_check(c->forks, "group");
 }
 
 /* ---- memory ---- */

@@ -23,13 +23,7 @@
 
 int kv_refuse_child(const struct spw_kv *kv)
 {
-	return kv->forks == spw_fork_cnt
-		       ? 0
-		       : spw_err(ECHILD,
-				 "this process was forked after its agent %.*s was opened, and "
-				 "cannot use it: open one here, or start it by fork and exec "
-				 "(Python: multiprocessing's start method spawn)",
-				 KV_TEXT(&kv->hello.name));
+	return spw_fork_check(kv->forks, "agent");
 }
 
 void kv_lock(struct spw_kv *kv)
