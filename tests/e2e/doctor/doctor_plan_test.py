@@ -54,30 +54,31 @@ def test_is_the_same_from_both_ends():
         equal(netplan_of(there, "the peer"), netplan_of(back, "this machine"), "the other file")
 
 
+def emulated(number, *words):
+    """A command on an emulated Spark, whose four functions have a link: on a cable of this test's own, or a link that a
+    test beside this one takes down there would be theirs."""
+    macs = ",".join(f"02:00:00:00:{number:02x}:{k:02x}" for k in range(1, 5))
+    return subprocess.run([spwlab.WITH_SOFTHCA, "--as", "dgx-spark", "--cable", f"shm:{spwlab.prefix('plan')}", "--mac",
+                           macs, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+def receipts(folder, cnt):
+    """Of so many emulated Sparks."""
+    paths = [os.path.join(folder, f"{n}.json") for n in range(cnt)]
+    for n, path in enumerate(paths):
+        emulated(n, DOCTOR, "--receipt", path)
+    return paths
+
+
 def test_emulated():
     """Two emulated Sparks, one after the other: two that have the same addresses are told to take --mac."""
     spwtest.need_card()
-
-    def spark(last, *words):
-        macs = ",".join(f"02:00:00:00:00:{last + i:02x}" for i in range(4))
-        return subprocess.run([spwlab.WITH_SOFTHCA, "--as", "dgx-spark", "--mac", macs, *words],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     with spwlab.scratch() as folder:
-        path = os.path.join(folder, "b.json")
-        spark(1, DOCTOR, "--receipt", path)
-        check("with-softhca --mac A,B" in spark(1, DOCTOR, "plan", "--peer", path).stderr, "what to do")
-        done = spark(5, DOCTOR, "plan", "--peer", path)
+        path, = receipts(folder, 1)
+        check("with-softhca --mac A,B" in emulated(0, DOCTOR, "plan", "--peer", path).stderr, "what to do")
+        done = emulated(1, DOCTOR, "plan", "--peer", path)
         check("2 cables, 4 pairs of functions" in done.stdout, f"{done.stdout}{done.stderr}")
-
-
-def emulated_sparks(folder, cnt=3):
-    """Receipts of emulated Sparks, whose four functions have a link."""
-    paths = [os.path.join(folder, f"{n}.json") for n in range(cnt)]
-    for n, path in enumerate(paths):
-        macs = ",".join(f"02:00:00:00:{n:02x}:{k:02x}" for k in range(1, 5))
-        subprocess.run([spwlab.WITH_SOFTHCA, "--as", "dgx-spark", "--mac", macs, DOCTOR, "--receipt", path],
-                       stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
-    return paths
 
 
 def triangle(own, *peers, status=0):
@@ -89,7 +90,7 @@ def test_triangle():
     one, with a subnet for each of its halves."""
     spwtest.need_card()
     with spwlab.scratch() as folder:
-        paths = emulated_sparks(folder)
+        paths = receipts(folder, 3)
         files = []
         for n, own in enumerate(paths):
             others = paths[:n] + paths[n + 1:]
@@ -116,7 +117,7 @@ def test_triangle():
 def test_triangle_refused():
     spwtest.need_card()
     with spwlab.scratch() as folder:
-        a, b = emulated_sparks(folder, 2)
+        a, b = receipts(folder, 2)
         for peers, text in (((b, platform("dgx-spark")), "peer 2 has 1 port with a link: in a triangle each machine"),
                             ((platform("bare-vm"), b), "peer 1 has no RDMA port with a link"),
                             ((b, b), "peer 2 is the other peer: a port of it has the same MAC address"),
