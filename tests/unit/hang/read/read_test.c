@@ -336,6 +336,8 @@ static void a_page_of_this_process(void **state)
 	struct spw_hang_page *map;
 
 	(void)state;
+	if (getenv("MESON_EXE_WRAPPER"))
+		skip(); /* qemu-user makes up /proc/PID/stat, and leaves most of it out */
 	assert_int_equal(ftruncate(fd, SPW_HANG_PAGE_BYTES), 0);
 	map = mmap(NULL, SPW_HANG_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_true(map != MAP_FAILED);
