@@ -373,7 +373,7 @@ def test_agrees_with_ibv_devinfo():
     spwtest.need("ibv_devinfo")
     in_namespace()
     under = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable",
-             f"shm:{spwlab.prefix('doctor')}", "--mac", "02:53:57:0d:0c:01"]  # the same card in each run
+             f"shm:{spwlab.prefix('doctor')}", "--mac", "02:53:57:0d:0c:01", "--ip", "10.54.1.1"]  # alike in each run
     got = live_facts(under=under)
     out = said("ibv_devinfo", "-v", under=under)
 
