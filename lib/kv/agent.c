@@ -21,16 +21,32 @@
 
 #define QUEUE_MIN (3ull * SPW_KV_NOTE_MAX) /* half of it has room for the longest */
 
-int kv_refuse_child(const struct spw_kv *kv)
-{
-	return spw_fork_check(kv->forks, "agent");
-}
-
 void kv_lock(struct spw_kv *kv)
 {
 	pthread_mutex_lock(&kv->next);
 	pthread_mutex_lock(&kv->lock);
 	pthread_mutex_unlock(&kv->next);
+}
+
+int kv_enter(struct spw_kv *kv)
+{
+	int rc = spw_fork_check(kv->forks, "agent");
+
+	if (!rc)
+		kv_lock(kv);
+	return rc;
+}
+
+int kv_enter_peer(struct spw_kv *kv, const void *name, size_t name_bytes, struct kv_peer **peer_out)
+{
+	int rc = kv_enter(kv);
+
+	if (rc)
+		return rc;
+	*peer_out = kv_peer_find(kv, name, name_bytes, &rc);
+	if (rc)
+		kv_unlock(kv);
+	return rc;
 }
 
 void kv_unlock(struct spw_kv *kv)
@@ -189,7 +205,7 @@ static void agent_free_all(struct spw_kv *kv)
 
 void spw_kv_close(struct spw_kv *kv)
 {
-	if (!kv || kv_refuse_child(kv))
+	if (!kv || spw_fork_check(kv->forks, "agent"))
 		return;
 	kv_run_stop(kv);
 	agent_end_all(kv);

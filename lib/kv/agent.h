@@ -189,12 +189,16 @@ struct spw_kv {
 
 /* ---- agent.c ---- */
 
-/* Returns: 0; -ECHILD with a text in a child of the process that opened the agent: it has neither
- * its thread nor its NICs, and any of its locks may be held for ever. Every public call asks first.
- */
-int kv_refuse_child(const struct spw_kv *kv);
-/* Thread of these two: any. */
+/* Thread of these: any. */
 void kv_lock(struct spw_kv *kv);
+/* The lock, for a public call. Returns: 0: it is held; -ECHILD with a text, and it is not: a child
+ * of the process that opened the agent has neither its thread nor its NICs, and the lock may be
+ * held for ever. */
+int kv_enter(struct spw_kv *kv);
+/* The same, and a peer by its name; the lock is held only if that is known. Errors: also those of
+ * kv_peer_find. */
+int kv_enter_peer(struct spw_kv *kv, const void *name, size_t name_bytes,
+		  struct kv_peer **peer_out);
 void kv_unlock(struct spw_kv *kv);
 /* Advances everything by one turn. Returns: whether anything happened. */
 bool kv_turn(struct spw_kv *kv);

@@ -16,9 +16,10 @@
 
 static int mem_register(struct spw_kv_mem *m)
 {
-	int rc;
+	int rc = kv_enter(m->kv);
 
-	kv_lock(m->kv);
+	if (rc)
+		return rc;
 	rc = spw_xfer_mem_reg(m->kv->x, &m->req, &m->mem);
 	rc = rc ? rc : spw_xfer_mem_export(m->mem, &m->blob);
 	if (rc)
@@ -32,13 +33,10 @@ static int mem_register(struct spw_kv_mem *m)
 int spw_kv_mem_reg(struct spw_kv *kv, const struct spw_xfer_mem_req *req,
 		   struct spw_kv_mem **mem_out)
 {
-	struct spw_kv_mem *m;
-	int rc = kv_refuse_child(kv);
+	struct spw_kv_mem *m = calloc(1, sizeof(*m));
+	int rc;
 
 	*mem_out = NULL;
-	if (rc)
-		return rc;
-	m = calloc(1, sizeof(*m));
 	if (!m)
 		return spw_err(ENOMEM, "no memory for a registration");
 	m->kv = kv;
@@ -60,10 +58,9 @@ int spw_kv_mem_dereg(struct spw_kv_mem *m)
 	if (!m)
 		return 0;
 	kv = m->kv;
-	rc = kv_refuse_child(kv);
+	rc = kv_enter(kv);
 	if (rc)
 		return rc;
-	kv_lock(kv);
 	rc = m->user_cnt ? spw_err(EBUSY, "%u transfers or regions use this memory: release them",
 				   m->user_cnt)
 			 : spw_xfer_mem_dereg(m->mem);
@@ -117,11 +114,9 @@ int spw_kv_region_load(struct spw_kv *kv, const void *name, size_t name_bytes, c
 		       size_t blob_bytes, uint64_t mem_bytes, struct spw_kv_region **region_out)
 {
 	struct spw_kv_region *region;
-	int rc = kv_refuse_child(kv);
+	int rc;
 
 	*region_out = NULL;
-	if (rc)
-		return rc;
 	if (blob_bytes != SPW_XFER_BLOB_BYTES)
 		return spw_err(EINVAL, "a blob of %zu bytes: it has %u", blob_bytes,
 			       SPW_XFER_BLOB_BYTES);
@@ -130,9 +125,11 @@ int spw_kv_region_load(struct spw_kv *kv, const void *name, size_t name_bytes, c
 		return spw_err(ENOMEM, "no memory for a region");
 	memcpy(region->blob.byte, blob, blob_bytes);
 	region->bytes = mem_bytes;
-	kv_lock(kv);
-	rc = region_load(kv, name, name_bytes, region);
-	kv_unlock(kv);
+	rc = kv_enter(kv);
+	if (!rc) {
+		rc = region_load(kv, name, name_bytes, region);
+		kv_unlock(kv);
+	}
 	if (rc)
 		free(region);
 	else
@@ -158,10 +155,9 @@ int spw_kv_region_drop(struct spw_kv_region *region)
 	if (!region)
 		return 0;
 	kv = region->peer->kv;
-	rc = kv_refuse_child(kv);
+	rc = kv_enter(kv);
 	if (rc)
 		return rc;
-	kv_lock(kv);
 	if (region->user_cnt)
 		rc = spw_err(EBUSY, "%u transfers use this region: release them", region->user_cnt);
 	else

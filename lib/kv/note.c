@@ -255,13 +255,12 @@ void kv_send_end(struct kv_peer *peer)
 
 /* ---- the caller's ---- */
 
-static int note_send(struct spw_kv *kv, const void *name, size_t name_bytes, struct kv_send *send)
+static int note_send(struct kv_peer *peer, struct kv_send *send)
 {
 	const uint64_t cost = send->bytes + sizeof(*send);
-	int rc;
-	struct kv_peer *peer = kv_peer_find(kv, name, name_bytes, &rc);
+	struct spw_kv *kv = peer->kv;
+	int rc = kv_peer_usable(peer);
 
-	rc = rc ? rc : kv_peer_usable(peer);
 	if (rc)
 		return rc;
 	if (peer->send_bytes && peer->send_bytes + cost > kv->queue_bytes) {
@@ -280,28 +279,29 @@ int spw_kv_notify(struct spw_kv *kv, const void *name, size_t name_bytes, const 
 		  size_t bytes)
 {
 	struct kv_send *send;
-	int rc = kv_refuse_child(kv);
+	struct kv_peer *peer;
+	int rc = kv_send_make(text, bytes, &send);
 
-	rc = rc ? rc : kv_send_make(text, bytes, &send);
 	if (rc)
 		return rc;
-	kv_lock(kv);
-	rc = note_send(kv, name, name_bytes, send);
+	rc = kv_enter_peer(kv, name, name_bytes, &peer);
+	if (!rc) {
+		rc = note_send(peer, send);
+		kv_unlock(kv);
+	}
 	if (rc)
 		kv_send_free(send);
-	kv_unlock(kv);
 	return rc;
 }
 
 int spw_kv_note_take(struct spw_kv *kv, struct spw_kv_note **note_out)
 {
 	struct kv_got *got;
-	int rc = kv_refuse_child(kv);
+	int rc = kv_enter(kv);
 
 	*note_out = NULL;
 	if (rc)
 		return rc;
-	kv_lock(kv);
 	kv_ask(kv);
 	got = TAILQ_FIRST(&kv->gots);
 	if (got) {

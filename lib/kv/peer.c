@@ -225,13 +225,14 @@ int spw_kv_peer_load(struct spw_kv *kv, const void *name, size_t name_bytes, con
 		     size_t info_bytes)
 {
 	struct spw_kv_info copy;
-	int rc = kv_refuse_child(kv);
+	int rc = kv_info_check(info, info_bytes);
 
-	rc = rc ? rc : kv_info_check(info, info_bytes);
 	if (rc)
 		return rc;
 	memcpy(&copy, info, sizeof(copy));
-	kv_lock(kv);
+	rc = kv_enter(kv);
+	if (rc)
+		return rc;
 	rc = peer_load(kv, name, name_bytes, &copy);
 	kv_unlock(kv);
 	return rc;
@@ -240,20 +241,16 @@ int spw_kv_peer_load(struct spw_kv *kv, const void *name, size_t name_bytes, con
 int spw_kv_peer_connect(struct spw_kv *kv, const void *name, size_t name_bytes)
 {
 	struct kv_peer *peer;
-	int rc = kv_refuse_child(kv);
+	int rc = kv_enter_peer(kv, name, name_bytes, &peer);
 
 	if (rc)
 		return rc;
-	kv_lock(kv);
-	peer = kv_peer_find(kv, name, name_bytes, &rc);
-	if (peer) {
-		if (!peer->wanted)
-			kv_wake(kv);
-		peer->wanted = true;
-		kv_ask(kv);
-		rc = peer->state == SPW_KV_UP ? 0 : -EAGAIN;
-		rc = peer->state == SPW_KV_ENDED ? kv_peer_usable(peer) : rc;
-	}
+	if (!peer->wanted)
+		kv_wake(kv);
+	peer->wanted = true;
+	kv_ask(kv);
+	rc = peer->state == SPW_KV_UP ? 0 : -EAGAIN;
+	rc = peer->state == SPW_KV_ENDED ? kv_peer_usable(peer) : rc;
 	kv_unlock(kv);
 	return rc;
 }
@@ -274,15 +271,13 @@ static void peer_drop(struct kv_peer *peer)
 int spw_kv_peer_drop(struct spw_kv *kv, const void *name, size_t name_bytes)
 {
 	struct kv_peer *peer;
-	int rc = kv_refuse_child(kv);
+	int rc = kv_enter_peer(kv, name, name_bytes, &peer);
 
 	if (rc)
 		return rc;
-	kv_lock(kv);
-	peer = kv_peer_find(kv, name, name_bytes, &rc);
-	if (peer && peer->is_self)
+	if (peer->is_self) {
 		rc = spw_err(EINVAL, "an agent does not forget its own name");
-	else if (peer) {
+	} else {
 		(void)kv_turn(kv); /* what it notified and has been acknowledged */
 		kv_wake(kv);
 		peer_drop(peer);

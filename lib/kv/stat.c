@@ -12,9 +12,8 @@
 void spw_kv_stat(struct spw_kv *kv, struct spw_kv_stat *stat_out)
 {
 	memset(stat_out, 0, sizeof(*stat_out));
-	if (kv_refuse_child(kv))
+	if (kv_enter(kv))
 		return;
-	kv_lock(kv);
 	*stat_out = kv->stat;
 	stat_out->queued_bytes = kv->queued[0] + kv->queued[1];
 	stat_out->guests = kv->guest_cnt;
@@ -45,9 +44,8 @@ bool spw_kv_peer_stat(struct spw_kv *kv, uint32_t idx, struct spw_kv_peer_stat *
 	const struct kv_peer *peer;
 	uint32_t i = 0;
 
-	if (kv_refuse_child(kv))
+	if (kv_enter(kv))
 		return false;
-	kv_lock(kv);
 	TAILQ_FOREACH(peer, &kv->peers, link)
 	if (i++ == idx) {
 		stat_fill(peer, stat_out);
@@ -61,9 +59,8 @@ bool spw_kv_rail_stat(struct spw_kv *kv, uint32_t idx, struct spw_xfer_rail_stat
 {
 	bool found;
 
-	if (kv_refuse_child(kv))
+	if (kv_enter(kv))
 		return false;
-	kv_lock(kv);
 	found = spw_xfer_rail_stat(kv->x, idx, stat_out);
 	kv_unlock(kv);
 	return found;

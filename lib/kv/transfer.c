@@ -183,14 +183,12 @@ int spw_kv_transfer_make(struct spw_kv *kv, const void *name, size_t name_bytes,
 			 const struct spw_kv_lists *lists, struct spw_kv_transfer **transfer_out)
 {
 	struct kv_peer *peer;
-	int rc = kv_refuse_child(kv);
+	int rc = kv_enter_peer(kv, name, name_bytes, &peer);
 
 	*transfer_out = NULL;
 	if (rc)
 		return rc;
-	kv_lock(kv);
-	peer = kv_peer_find(kv, name, name_bytes, &rc);
-	rc = rc ? rc : transfer_make(peer, lists, transfer_out);
+	rc = transfer_make(peer, lists, transfer_out);
 	kv_unlock(kv);
 	return rc;
 }
@@ -219,33 +217,30 @@ int spw_kv_post(struct spw_kv_transfer *t, const void *note, size_t note_bytes)
 {
 	struct spw_kv *kv = t->peer->kv;
 	struct kv_send *send = NULL;
-	int rc = kv_refuse_child(kv);
+	int rc = note ? kv_send_make(note, note_bytes, &send) : 0;
 
-	if (!rc && note)
-		rc = kv_send_make(note, note_bytes, &send);
-	if (rc)
-		return rc;
-	kv_lock(kv);
-	rc = transfer_post(t);
+	rc = rc ? rc : kv_enter(kv);
 	if (!rc) {
-		t->note = send;
-		(void)kv_peer_turn(t->peer);
-		kv_wake(kv);
-	} else {
-		kv_send_free(send);
+		rc = transfer_post(t);
+		if (!rc) {
+			t->note = send;
+			(void)kv_peer_turn(t->peer);
+			kv_wake(kv);
+		}
+		kv_unlock(kv);
 	}
-	kv_unlock(kv);
+	if (rc)
+		kv_send_free(send);
 	return rc;
 }
 
 int spw_kv_check(struct spw_kv_transfer *t)
 {
 	struct spw_kv *kv = t->peer->kv;
-	int rc = kv_refuse_child(kv);
+	int rc = kv_enter(kv);
 
 	if (rc)
 		return rc;
-	kv_lock(kv);
 	if (t->stage != KV_DONE)
 		kv_ask(kv);
 	rc = t->stage == KV_DONE ? t->error : -EAGAIN;
@@ -283,10 +278,9 @@ int spw_kv_release(struct spw_kv_transfer *t)
 	if (!t)
 		return 0;
 	kv = t->peer->kv;
-	rc = kv_refuse_child(kv);
+	rc = kv_enter(kv);
 	if (rc)
 		return rc;
-	kv_lock(kv);
 	rc = transfer_release(t);
 	kv_unlock(kv);
 	return rc;
