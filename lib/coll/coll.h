@@ -86,8 +86,7 @@ struct spw_coll {
 		struct coll_wait wait; /* for the others' contributions */
 		bool busy;
 		struct spw_coll_call call; /* or a piece of it */
-		uint64_t whole;            /* elements of the whole call */
-		struct spw_coll_head head;
+		struct spw_coll_head head; /* its count is the whole call's */
 	} cpu SPW_ALIGNED(128);
 	char error_text[256];
 	int error;
@@ -128,8 +127,9 @@ int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call);
  * one. */
 bool coll_piece_at(const struct spw_coll *c, const struct spw_coll_call *call, uint64_t idx,
 		   struct spw_coll_call *piece_out);
+/* whole: elements of the call, of which this is a piece. */
 struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_coll_call *call,
-				  uint64_t round);
+				  uint64_t whole, uint64_t round);
 
 /* ---- gpu.c ---- */
 

@@ -92,13 +92,13 @@ bool coll_piece_at(const struct spw_coll *c, const struct spw_coll_call *call, u
 
 /* op is 0 for a gather, so that two ranks that differ in a field without meaning still agree. */
 struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_coll_call *call,
-				  uint64_t round)
+				  uint64_t whole, uint64_t round)
 {
 	const bool reduce = call->kind == SPW_COLL_ALL_REDUCE;
 
 	return (struct spw_coll_head){.session = c->session,
 				      .round = round,
-				      .count = call->count,
+				      .count = whole,
 				      .version = SPW_COLL_VERSION,
 				      .rank = (uint8_t)c->rank,
 				      .kind = (uint8_t)call->kind,
@@ -124,9 +124,7 @@ static void cpu_begin(struct spw_coll *coll, const struct spw_coll_call *call, u
 	uint8_t *stage = coll->stage[spw_coll_slot(round)];
 
 	coll->cpu.call = *call;
-	coll->cpu.whole = whole;
-	coll->cpu.head = coll_head_of(coll, call, round);
-	coll->cpu.head.count = whole;
+	coll->cpu.head = coll_head_of(coll, call, whole, round);
 	coll->cpu.round = round;
 	coll->cpu.busy = true;
 	coll->cpu.wait = coll_wait_of(spw_monotonic_ns(), coll->timeout_ns);
@@ -257,7 +255,7 @@ static void cpu_finish(struct spw_coll *c)
 		return;
 	}
 	for (uint32_t i = 0; i < c->rank_cnt; i++)
-		memmove((uint8_t *)call->out + i * c->cpu.whole * size, parts.at[i], bytes);
+		memmove((uint8_t *)call->out + i * c->cpu.head.count * size, parts.at[i], bytes);
 }
 
 /* After the wait is over there is one more look at the flags (wait.h). */

@@ -90,7 +90,7 @@ static void forge(struct member *m, const struct forgery *f)
 {
 	const uint32_t slot = spw_coll_slot(ROUND);
 	const struct spw_coll_call call = {.kind = SPW_COLL_ALL_GATHER, .count = COUNT};
-	struct spw_coll_head h = coll_head_of(m->coll, &call, ROUND);
+	struct spw_coll_head h = coll_head_of(m->coll, &call, call.count, ROUND);
 
 	h.session += f->head.session;
 	h.round += f->head.round;
@@ -209,7 +209,7 @@ static void noise(struct member *m)
 	for (uint64_t round = 1; round <= 40 && !m->wrong[0]; round++) {
 		if (m->conf.rank == HOSTILE) {
 			const uint64_t r = unit_random(&m->seed);
-			struct spw_coll_head h = coll_head_of(m->coll, &call, round);
+			struct spw_coll_head h = coll_head_of(m->coll, &call, call.count, round);
 
 			memcpy(m->coll->stage[0], &h, sizeof(h));
 			for (uint32_t i = 0; i < 4 * COUNT; i++)
